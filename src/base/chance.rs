@@ -1,0 +1,38 @@
+//! The only source of randomness: a seeded generator, and the seeds a process starts with.
+//! Not here: Lua's `math.random`, which must give Redis's own numbers (`script`).
+
+#![allow(clippy::disallowed_methods)] // this is the one place
+
+use rand::rngs::SmallRng;
+use rand::{Rng, RngExt, SeedableRng};
+
+/// A seeded generator. A test gives the seed and reproduces its run by it.
+#[derive(Clone, Debug)]
+pub struct Chance(SmallRng);
+
+impl Chance {
+    /// The generator that `seed` determines.
+    pub fn from_seed(seed: u64) -> Self {
+        Chance(SmallRng::seed_from_u64(seed))
+    }
+
+    /// A generator seeded by the operating system.
+    pub fn from_system() -> Self {
+        Chance(SmallRng::seed_from_u64(rand::rng().next_u64()))
+    }
+
+    /// A uniform number in `0..bound`; 0 when `bound` is 0.
+    pub fn below(&mut self, bound: u64) -> u64 {
+        if bound == 0 { 0 } else { self.0.random_range(0..bound) }
+    }
+
+    /// A uniform 64-bit number.
+    pub fn bits(&mut self) -> u64 {
+        self.0.next_u64()
+    }
+
+    /// `n` random lower-case hexadecimal digits (run ids and the like).
+    pub fn hex(&mut self, n: usize) -> String {
+        (0..n).map(|_| char::from(b"0123456789abcdef"[self.below(16) as usize])).collect()
+    }
+}

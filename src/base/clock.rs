@@ -1,0 +1,70 @@
+//! The only reader of time: wall-clock milliseconds for deadlines, and a stopwatch for
+//! durations. Not here: timers (tokio's, in `net`) and what is due when (`keyspace::expire`).
+#![allow(clippy::disallowed_methods)] // this is the one place
+
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+/// An absolute time: milliseconds since the Unix epoch.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
+pub struct UnixMs(pub i64);
+
+impl UnixMs {
+    /// Milliseconds from `now` until `self`; negative when it is past. Saturates.
+    pub fn since(self, now: UnixMs) -> i64 {
+        self.0.saturating_sub(now.0)
+    }
+}
+
+/// Where "now" comes from. A manual clock stands until it is moved, and may be moved back.
+#[derive(Clone, Debug)]
+pub enum Clock {
+    /// The operating system's wall clock.
+    System,
+    /// A clock that a test moves: absolute microseconds since the Unix epoch.
+    Manual(i64),
+}
+
+impl Clock {
+    /// Absolute time in milliseconds.
+    pub fn now(&self) -> UnixMs {
+        UnixMs(self.now_micros().div_euclid(1000))
+    }
+
+    /// Absolute time in microseconds since the Unix epoch.
+    pub fn now_micros(&self) -> i64 {
+        match self {
+            Clock::System => SystemTime::now()
+                .duration_since(UNIX_EPOCH)
+                .map_or(0, |d| i64::try_from(d.as_micros()).unwrap_or(i64::MAX)),
+            Clock::Manual(us) => *us,
+        }
+    }
+
+    /// Moves a manual clock by `ms` (may be negative); a system clock does not move.
+    pub fn advance(&mut self, ms: i64) {
+        if let Clock::Manual(us) = self {
+            *us = us.saturating_add(ms.saturating_mul(1000));
+        }
+    }
+}
+
+/// Measures a duration on the monotonic clock.
+#[derive(Clone, Copy, Debug)]
+pub struct Stopwatch(Instant);
+
+impl Stopwatch {
+    /// Starts measuring.
+    pub fn start() -> Self {
+        Stopwatch(Instant::now())
+    }
+
+    /// Microseconds since the start.
+    pub fn micros(self) -> u64 {
+        u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+
+    /// The time since the start.
+    pub fn elapsed(self) -> Duration {
+        self.0.elapsed()
+    }
+}

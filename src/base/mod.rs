@@ -1,0 +1,7 @@
+//! Room `base`: what knows no Redis command (time, chance, numbers, globs, error texts).
+
+pub mod chance;
+pub mod clock;
+pub mod error;
+pub mod glob;
+pub mod number;

@@ -1,0 +1,1 @@
+//! Room `command`: one file a family; each is a list of entries and the handlers under it.

@@ -1,0 +1,1 @@
+//! The active expire cycle. (Being written.)

@@ -1,0 +1,11 @@
+//! keylatch: a Redis-compatible server for distributed locks and for the tests of code that
+//! takes them.
+
+pub mod base;
+pub mod command;
+pub mod config;
+pub mod engine;
+pub mod keyspace;
+pub mod net;
+pub mod resp;
+pub mod script;

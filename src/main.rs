@@ -1,0 +1,3 @@
+//! Starts the server. Not here: anything else (`lib.rs`).
+
+fn main() {}

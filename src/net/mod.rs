@@ -1,0 +1,1 @@
+//! Room `net`: sockets. Bytes in, bytes out, signals.

@@ -1,0 +1,1 @@
+//! The incremental request parser, multibulk and inline. (Being written.)

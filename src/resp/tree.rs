@@ -1,0 +1,1 @@
+//! `Tree`: a `Reply` as a value, for tests and the embedded API. (Being written.)
