@@ -68,3 +68,47 @@ impl Stopwatch {
         self.0.elapsed()
     }
 }
+
+/// One turn of the event loop: the wall clock is read once, then a stopwatch gives the rest, so
+/// that a command costs one reading that serves as its end and as the next one's beginning.
+#[derive(Clone, Copy, Debug)]
+pub struct Turn {
+    began_micros: i64,
+    moves: bool,
+    watch: Stopwatch,
+    lap: u64,
+}
+
+impl Turn {
+    /// Begins a turn now.
+    pub fn begin(clock: &Clock) -> Self {
+        let moves = matches!(clock, Clock::System);
+        Turn { began_micros: clock.now_micros(), moves, watch: Stopwatch::start(), lap: 0 }
+    }
+
+    /// Microseconds since the last lap, or since the beginning.
+    #[inline]
+    pub fn lap(&mut self) -> u64 {
+        let elapsed = self.watch.micros();
+        let lap = elapsed - self.lap;
+        self.lap = elapsed;
+        lap
+    }
+
+    /// Microseconds since the last lap, without beginning another.
+    pub fn since_lap(&self) -> u64 {
+        self.watch.micros() - self.lap
+    }
+
+    /// The moment of the last lap in absolute microseconds; a manual clock's moment stands.
+    #[inline]
+    pub fn micros(&self) -> i64 {
+        if self.moves { self.began_micros + self.lap as i64 } else { self.began_micros }
+    }
+
+    /// The same in milliseconds.
+    #[inline]
+    pub fn now(&self) -> UnixMs {
+        UnixMs(self.micros().div_euclid(1000))
+    }
+}

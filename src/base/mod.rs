@@ -4,4 +4,5 @@ pub mod chance;
 pub mod clock;
 pub mod error;
 pub mod glob;
+pub mod memory;
 pub mod number;

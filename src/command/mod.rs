@@ -1,1 +1,4 @@
 //! Room `command`: one file a family; each is a list of entries and the handlers under it.
+
+pub mod connection;
+pub mod table;

@@ -1,7 +1,21 @@
-//! `Core`: the server's state. (Being written.)
+//! `Core`: the server's state, and one command's run on it. No sockets, no Lua: scripts and
+//! transactions are run by `Engine` (`mod`), which is the only one to call `run`.
 
-/// The server's state.
-pub struct Core {}
+use super::admit::{self, Admission, Busy, Facts};
+use super::clients::Clients;
+use super::session::{Closing, Queue, Queued, ReplyMode};
+use super::spec::{Context, Flags, Handler, Outcome};
+use super::stats::Stats;
+use super::table::{Command, Table};
+use crate::base::chance::Chance;
+use crate::base::clock::{Clock, Stopwatch, Turn, UnixMs};
+use crate::base::error::CommandError;
+use crate::config::Config;
+use crate::keyspace::access::Limits;
+use crate::keyspace::{Access, Db, Effects, Keyspace};
+use crate::resp::{Args, Protocol, Reply, RespWriter};
+use crate::script::Running;
+use std::collections::VecDeque;
 
 /// Through which door a command came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -9,4 +23,267 @@ pub enum Origin {
     Client,
     Script,
     Transaction,
+}
+
+/// What is the same from start to end.
+#[derive(Debug, Default)]
+pub struct Identity {
+    /// 40 hex digits, another at each start.
+    pub run_id: String,
+    pub started_at: UnixMs,
+    pub port: u16,
+    pub executable: String,
+    pub config_file: String,
+}
+
+/// What SHUTDOWN asked for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Shutdown {
+    /// Do not wait for anything.
+    pub now: bool,
+}
+
+/// A script that is running.
+pub struct ScriptRun {
+    pub running: Running,
+    /// Who called it.
+    pub client: usize,
+    /// Measures its time against busy-reply-threshold.
+    pub watch: Stopwatch,
+}
+
+/// Serves other connections while a script overruns; given by `net`.
+pub type Breather = Box<dyn FnMut(&mut Core)>;
+
+/// The server's state.
+pub struct Core {
+    pub clock: Clock,
+    pub turn: Turn,
+    pub chance: Chance,
+    pub config: Config,
+    pub table: &'static Table,
+    pub keyspace: Keyspace,
+    pub effects: Effects,
+    pub clients: Clients,
+    pub stats: Stats,
+    pub identity: Identity,
+    pub script: Option<ScriptRun>,
+    pub breather: Option<Breather>,
+    pub shutdown: Option<Shutdown>,
+    /// Databases that were emptied and are dropped bit by bit.
+    pub reaper: VecDeque<Box<Db>>,
+    /// DEBUG SET-ACTIVE-EXPIRE.
+    pub active_expire: bool,
+    /// Which database the active expire cycle looks at next.
+    pub expire_next_db: usize,
+}
+
+impl Core {
+    /// A server that has just been started and has no client.
+    pub fn new(config: Config, table: &'static Table, clock: Clock, mut chance: Chance) -> Self {
+        let hash_seed = chance.bits();
+        let identity = Identity { run_id: chance.hex(40), started_at: clock.now(), ..Identity::default() };
+        Core {
+            turn: Turn::begin(&clock),
+            keyspace: Keyspace::new(config.databases, hash_seed),
+            stats: Stats::new(table.all().len()),
+            clock,
+            chance,
+            config,
+            table,
+            effects: Effects::default(),
+            clients: Clients::default(),
+            identity,
+            script: None,
+            breather: None,
+            shutdown: None,
+            reaper: VecDeque::new(),
+            active_expire: true,
+            expire_next_db: 0,
+        }
+    }
+
+    /// Reads the clock; what runs until the next call happens from here on.
+    #[inline]
+    pub fn begin_turn(&mut self) {
+        self.turn = Turn::begin(&self.clock);
+        self.stats.sample(self.now().0);
+    }
+
+    /// The moment of what is running now. Inside a script or a transaction it stands still.
+    #[inline]
+    pub fn now(&self) -> UnixMs {
+        self.turn.now()
+    }
+
+    /// Decides what becomes of a client's request. `None`: it has been answered (refused, queued).
+    pub fn take_request(
+        &mut self,
+        client: usize,
+        args: &Args<'_>,
+        out: &mut Vec<u8>,
+    ) -> Option<&'static Command> {
+        let table = self.table;
+        let decided = table.resolve(args).and_then(|command| {
+            command.check_arity(args.len())?;
+            let facts = self.facts(client, command);
+            Ok((command, admit::admit(&facts, command)?))
+        });
+        match decided {
+            Ok((command, Admission::Run)) => Some(command),
+            Ok((command, Admission::Queue)) => {
+                self.enqueue(client, command, args);
+                self.writer(client, out).simple(b"QUEUED");
+                None
+            }
+            Err(refusal) => {
+                self.refuse(client, args, refusal, out);
+                None
+            }
+        }
+    }
+
+    #[inline]
+    fn facts(&self, client: usize, command: &Command) -> Facts {
+        let session = self.clients.get(client);
+        Facts {
+            authenticated: session.authenticated,
+            queueing: session.queue.is_some(),
+            subscriber: session.subscriptions > 0 && session.protocol == Protocol::Resp2,
+            busy: match &self.script {
+                Some(run) if run.running.timed_out && run.running.is_function => Busy::Function,
+                Some(run) if run.running.timed_out => Busy::Script,
+                _ => Busy::No,
+            },
+            out_of_memory: command.has(Flags::DENYOOM) && self.out_of_memory(),
+            debug_allowed: !command.has(Flags::PROTECTED)
+                || self.config.enable_debug_command.allows(session.local),
+        }
+    }
+
+    /// Whether memory is above `maxmemory`.
+    #[inline]
+    pub fn out_of_memory(&self) -> bool {
+        self.config.maxmemory > 0 && crate::base::memory::allocated() > self.config.maxmemory
+    }
+
+    #[cold]
+    fn refuse(&mut self, client: usize, args: &Args<'_>, refusal: CommandError, out: &mut Vec<u8>) {
+        if let Ok(command) = self.table.resolve(args) {
+            self.stats.commands[command.id].rejected += 1;
+        }
+        let exec = args.is(0, "exec") && self.clients.get(client).queue.is_some();
+        self.stats.error(&refusal.code());
+        let session = self.clients.get_mut(client);
+        if exec {
+            // A refused EXEC ends its transaction and says why.
+            session.queue = None;
+            let mut line = b"EXECABORT Transaction discarded because of: ".to_vec();
+            line.extend_from_slice(&refusal.line());
+            return self.writer(client, out).error_line(&line);
+        }
+        if let Some(queue) = &mut session.queue {
+            queue.failed = true;
+        }
+        self.writer(client, out).error(&refusal);
+    }
+
+    fn enqueue(&mut self, client: usize, command: &Command, args: &Args<'_>) {
+        if let Some(queue) = &mut self.clients.get_mut(client).queue {
+            let args: Vec<Box<[u8]>> = args.all().iter().map(|&arg| arg.into()).collect();
+            queue.bytes += args.iter().map(|arg| arg.len()).sum::<usize>();
+            queue.commands.push(Queued { command: command.id, args });
+        }
+    }
+
+    /// Begins a transaction for `client`.
+    pub fn begin_queue(&mut self, client: usize) {
+        self.clients.get_mut(client).queue = Some(Queue::default());
+    }
+
+    /// A writer to `out` in what `client` speaks.
+    pub fn writer<'o>(&self, client: usize, out: &'o mut Vec<u8>) -> RespWriter<'o> {
+        RespWriter::new(out, self.clients.get(client).protocol)
+    }
+
+    /// Runs `command`'s handler.
+    #[inline]
+    pub fn handle(
+        &mut self,
+        client: usize,
+        command: &'static Command,
+        args: &Args<'_>,
+        origin: Origin,
+        reply: &mut dyn Reply,
+    ) -> Result<Outcome, CommandError> {
+        let now = self.now();
+        match command.spec.handler {
+            Handler::Keys(run) => {
+                let session = self.clients.get(client);
+                let limits = Limits {
+                    max_bulk_len: self.config.proto_max_bulk_len,
+                    no_touch: session.no_touch,
+                    lazy_expire: true,
+                };
+                let (keyspace, chance) = (&mut self.keyspace, &mut self.chance);
+                let mut keys = Access::new(keyspace, session.db, now, chance, &mut self.effects, limits);
+                run(&mut keys, args, reply).map(|()| Outcome::Done)
+            }
+            Handler::Server(run) => run(&mut Context { core: self, client, origin, now }, args, reply),
+            Handler::Container => Err(CommandError::WrongArity(command.full_name.clone())),
+        }
+    }
+
+    /// What follows from a command that has run: statistics, then its effects.
+    #[inline]
+    pub fn finish(&mut self, command: &'static Command, failed: Option<&CommandError>, micros: u64) {
+        self.stats.commands_processed += 1;
+        let stats = &mut self.stats.commands[command.id];
+        stats.calls += 1;
+        stats.micros += micros;
+        if let Some(error) = failed {
+            stats.failed += 1;
+            self.stats.error(&error.code());
+        }
+        if !self.effects.changes.is_empty() {
+            self.settle();
+        }
+    }
+
+    /// The end of a client's request: CLIENT REPLY's modes, and pushes to itself behind the reply.
+    #[inline]
+    pub fn end_request(&mut self, client: usize, ran: Option<&Command>, out: &mut Vec<u8>, start: usize) {
+        let session = self.clients.get_mut(client);
+        if let Some(command) = ran {
+            session.last_command = Some(command.id);
+        }
+        if session.reply_mode != ReplyMode::On {
+            match session.reply_mode {
+                ReplyMode::Skip => {
+                    out.truncate(start);
+                    session.reply_mode = ReplyMode::On;
+                }
+                ReplyMode::Off => out.truncate(start),
+                ReplyMode::SkipNext | ReplyMode::On => {}
+            }
+        }
+        if session.sent < session.outbox.len() {
+            out.extend_from_slice(&session.outbox[session.sent..]);
+            session.outbox.clear();
+            session.sent = 0;
+        }
+    }
+
+    /// Whether anything is left for the cron to do: without, the process sleeps.
+    pub fn needs_cron(&self) -> bool {
+        !self.reaper.is_empty()
+            || self.config.timeout > 0
+            || (self.active_expire
+                && (0..self.keyspace.count()).any(|db| self.keyspace.db(db).volatile_len() > 0))
+    }
+
+    /// Ends `client`'s connection once it has its reply.
+    pub fn close_after_reply(&mut self, client: usize) {
+        self.clients.get_mut(client).closing = Closing::AfterReply;
+    }
 }

@@ -1,5 +1,182 @@
 //! Room `engine`: who may do what, and what follows. It is given the table of commands; it names
-//! none of them.
+//! none of them. `Engine` is the core and the script host; `execute` is the only way in.
 
+pub mod admit;
+pub mod clients;
 pub mod core;
+pub mod scripting;
+pub mod session;
+pub mod settle;
 pub mod spec;
+pub mod stats;
+pub mod table;
+
+use self::core::{Core, Origin};
+use self::session::{Closing, ReplyMode};
+use self::spec::Outcome;
+use self::table::Command;
+use crate::base::error::CommandError;
+use crate::resp::{Args, Reply};
+use smallvec::SmallVec;
+
+/// What the connection does after a request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Flow {
+    /// Next request.
+    Next,
+    /// The client waits: no further request until it is woken.
+    Wait,
+    /// What is owed is written, then the connection ends.
+    Close,
+}
+
+/// Takes requests. The engine itself, or the core alone while a script holds it.
+pub trait Door {
+    /// The core, to look at clients.
+    fn core(&mut self) -> &mut Core;
+    /// Runs one request of `client`'s; its reply goes to the end of `out`.
+    fn execute(&mut self, client: usize, args: &Args<'_>, out: &mut Vec<u8>) -> Flow;
+}
+
+/// The core and the script host.
+pub struct Engine {
+    core: Option<Box<Core>>,
+    host: scripting::ScriptHost,
+}
+
+impl Engine {
+    /// An engine around `core`.
+    pub fn new(core: Core) -> Self {
+        let host = scripting::ScriptHost::new(&core);
+        Engine { core: Some(Box::new(core)), host }
+    }
+
+    /// Runs one admitted command, whatever its kind, and settles what it did.
+    fn run(
+        &mut self,
+        client: usize,
+        command: &'static Command,
+        args: &Args<'_>,
+        origin: Origin,
+        out: &mut Vec<u8>,
+    ) -> Outcome {
+        let core = self.core();
+        let mut writer = core.writer(client, out);
+        let asked = core.handle(client, command, args, origin, &mut writer);
+        let answered = match asked {
+            Ok(Outcome::Script(request)) => {
+                self.host.run(&mut self.core, client, request, args, &mut writer).map(|()| Outcome::Done)
+            }
+            Ok(Outcome::Exec) => {
+                self.run_queue(client, out);
+                Ok(Outcome::Done)
+            }
+            other => other,
+        };
+        let core = self.core();
+        // Inside a transaction the moment stands still: its length is the EXEC's.
+        let micros = if origin == Origin::Client { core.turn.lap() } else { core.turn.since_lap() };
+        match answered {
+            Ok(outcome) => {
+                core.finish(command, None, micros);
+                outcome
+            }
+            Err(error) => {
+                core.writer(client, out).error(&error);
+                core.finish(command, Some(&error), micros);
+                Outcome::Done
+            }
+        }
+    }
+
+    /// Runs what `client` has queued, as one moment.
+    fn run_queue(&mut self, client: usize, out: &mut Vec<u8>) {
+        let core = self.core();
+        let Some(queue) = core.clients.get_mut(client).queue.take() else { return };
+        core.writer(client, out).array(queue.commands.len());
+        for queued in &queue.commands {
+            let command = self.core().table.get(queued.command);
+            let parts: SmallVec<[&[u8]; 8]> = queued.args.iter().map(|arg| &arg[..]).collect();
+            let args = Args::new(&parts);
+            if let Outcome::Close = self.run(client, command, &args, Origin::Transaction, out) {
+                self.core().clients.get_mut(client).closing = Closing::AfterReply;
+            }
+        }
+    }
+}
+
+impl Door for Engine {
+    #[inline]
+    fn core(&mut self) -> &mut Core {
+        // The core is away only while a script runs, and then nobody can reach the engine.
+        self.core.as_deref_mut().expect("the core is lent only inside ScriptHost::run")
+    }
+
+    fn execute(&mut self, client: usize, args: &Args<'_>, out: &mut Vec<u8>) -> Flow {
+        let start = out.len();
+        let core = self.core();
+        begin_request(core, client);
+        let Some(command) = core.take_request(client, args, out) else {
+            return end(core, client, None, out, start);
+        };
+        match self.run(client, command, args, Origin::Client, out) {
+            Outcome::Block => Flow::Wait,
+            outcome => {
+                let core = self.core();
+                if outcome == Outcome::Close {
+                    core.close_after_reply(client);
+                }
+                end(core, client, Some(command), out, start)
+            }
+        }
+    }
+}
+
+/// While a script holds the engine, the core admits what the table allows then.
+impl Door for Core {
+    fn core(&mut self) -> &mut Core {
+        self
+    }
+
+    fn execute(&mut self, client: usize, args: &Args<'_>, out: &mut Vec<u8>) -> Flow {
+        let start = out.len();
+        begin_request(self, client);
+        let Some(command) = self.take_request(client, args, out) else {
+            return end(self, client, None, out, start);
+        };
+        let mut writer = self.writer(client, out);
+        let answered = match self.handle(client, command, args, Origin::Client, &mut writer) {
+            // Nothing that the table allows while busy asks for a script or a transaction.
+            Ok(Outcome::Script(_) | Outcome::Exec | Outcome::Block) => Err(CommandError::Busy),
+            other => other,
+        };
+        if let Err(error) = &answered {
+            self.writer(client, out).error(error);
+        }
+        self.finish(command, answered.as_ref().err(), 0);
+        if answered == Ok(Outcome::Close) {
+            self.close_after_reply(client);
+        }
+        end(self, client, Some(command), out, start)
+    }
+}
+
+#[inline]
+fn begin_request(core: &mut Core, client: usize) {
+    let now = core.now();
+    let session = core.clients.get_mut(client);
+    session.active_at = now;
+    session.commands += 1;
+    if session.reply_mode == ReplyMode::SkipNext {
+        session.reply_mode = ReplyMode::Skip;
+    }
+}
+
+#[inline]
+fn end(core: &mut Core, client: usize, ran: Option<&Command>, out: &mut Vec<u8>, start: usize) -> Flow {
+    core.end_request(client, ran, out, start);
+    match core.clients.get(client).closing {
+        Closing::No => Flow::Next,
+        Closing::AfterReply | Closing::Now => Flow::Close,
+    }
+}

@@ -112,4 +112,7 @@ impl Reply for RespWriter<'_> {
     fn is_resp3(&self) -> bool {
         self.resp3()
     }
+    fn speak(&mut self, protocol: Protocol) {
+        self.protocol = protocol;
+    }
 }

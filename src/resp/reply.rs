@@ -1,6 +1,7 @@
 //! `Reply`: everything a handler can say. Not here: how it looks on the wire (`encode.rs`), in
 //! Lua (`script::convert`) or as a value (`tree.rs`).
 
+use super::encode::Protocol;
 use crate::base::error::CommandError;
 
 /// A sink for one reply. Aggregates announce their length first; then come that many replies
@@ -37,6 +38,10 @@ pub trait Reply {
     /// Whether the listener speaks RESP3. Only for the few commands whose reply differs in more
     /// than the encoding (pub/sub confirmations).
     fn is_resp3(&self) -> bool;
+    /// From here on the listener speaks `protocol` (HELLO, RESET).
+    fn speak(&mut self, protocol: Protocol) {
+        let _ = protocol;
+    }
 
     /// `+OK`.
     fn ok(&mut self) {

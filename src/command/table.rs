@@ -1,0 +1,11 @@
+//! The families joined. Not here: the entries (one file a family), lookup (`engine::table`).
+
+use crate::engine::table::Table;
+use std::sync::LazyLock;
+
+static TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(&[super::connection::COMMANDS]));
+
+/// All commands.
+pub fn table() -> &'static Table {
+    &TABLE
+}

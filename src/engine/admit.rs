@@ -1,0 +1,119 @@
+//! Every reason to refuse a command before it runs, in Redis's order, as one pure function.
+//! Not here: what a handler refuses, and how a refusal is said (`mod`).
+
+use super::spec::{Arity, Flags};
+use super::table::Command;
+use crate::base::error::CommandError;
+
+/// Who is running past its time, and so what the others are told.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Busy {
+    No,
+    Script,
+    Function,
+}
+
+/// What the decision rests on.
+#[derive(Clone, Copy, Debug)]
+pub struct Facts {
+    pub authenticated: bool,
+    /// Inside MULTI.
+    pub queueing: bool,
+    /// A RESP2 client with subscriptions.
+    pub subscriber: bool,
+    pub busy: Busy,
+    /// Memory is above `maxmemory`.
+    pub out_of_memory: bool,
+    /// Whether `enable-debug-command` lets this client.
+    pub debug_allowed: bool,
+}
+
+/// What becomes of a command that is not refused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Admission {
+    /// It runs.
+    Run,
+    /// It waits for EXEC.
+    Queue,
+}
+
+/// Refuses or admits `command`, whose arity fits. Order: `processCommand` of Redis 7.0.15.
+#[inline]
+pub fn admit(facts: &Facts, command: &Command) -> Result<Admission, CommandError> {
+    let flags = command.spec.flags;
+    if flags.has(Flags::PROTECTED) && !facts.debug_allowed {
+        return Err(protected(command));
+    }
+    if !facts.authenticated && !flags.has(Flags::NO_AUTH) {
+        return Err(CommandError::NoAuth);
+    }
+    if facts.out_of_memory && flags.has(Flags::DENYOOM) {
+        return Err(CommandError::OutOfMemory);
+    }
+    if facts.subscriber && !flags.has(Flags::IN_SUBSCRIBE) {
+        return Err(CommandError::Line(
+            format!(
+                "ERR Can't execute '{}': only (P|S)SUBSCRIBE / (P|S)UNSUBSCRIBE / PING / QUIT / RESET \
+                 are allowed in this context",
+                command.full_name
+            )
+            .into(),
+        ));
+    }
+    if facts.busy != Busy::No && !flags.has(Flags::ALLOW_BUSY) {
+        return Err(match facts.busy {
+            Busy::Function => CommandError::fixed(
+                "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.",
+            ),
+            _ => CommandError::Busy,
+        });
+    }
+    if facts.queueing && !flags.has(Flags::NOT_QUEUED) {
+        if flags.has(Flags::NO_MULTI) {
+            return Err(CommandError::fixed("ERR Command not allowed inside a transaction"));
+        }
+        return Ok(Admission::Queue);
+    }
+    Ok(Admission::Run)
+}
+
+#[cold]
+fn protected(command: &Command) -> CommandError {
+    let name = command.full_name.split('|').next().unwrap_or_default().to_ascii_uppercase();
+    CommandError::Line(
+        format!(
+            "ERR {name} command not allowed. If the enable-{}-command option is set to \"local\", you can \
+             run it from a local connection, otherwise you need to set this option in the configuration \
+             file, and then restart the server.",
+            name.to_ascii_lowercase()
+        )
+        .into(),
+    )
+}
+
+/// A command that a script asks for: the texts differ from a client's.
+pub fn admit_from_script(
+    command: &Command,
+    args: usize,
+    read_only: bool,
+    out_of_memory: bool,
+) -> Result<(), CommandError> {
+    let fits = match command.spec.arity {
+        Arity::Exactly(n) => args == n,
+        Arity::AtLeast(n) => args >= n,
+    };
+    let bare = args == 1 && !command.children.is_empty() && !command.has(Flags::FAST);
+    if !fits || (bare && matches!(command.spec.handler, super::spec::Handler::Container)) {
+        return Err(CommandError::fixed("ERR Wrong number of args calling Redis command from script"));
+    }
+    if command.has(Flags::NOSCRIPT) {
+        return Err(CommandError::fixed("ERR This Redis command is not allowed from script"));
+    }
+    if read_only && command.has(Flags::WRITE) {
+        return Err(CommandError::fixed("ERR Write commands are not allowed from read-only scripts."));
+    }
+    if out_of_memory && command.has(Flags::DENYOOM) {
+        return Err(CommandError::OutOfMemory);
+    }
+    Ok(())
+}

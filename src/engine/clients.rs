@@ -1,0 +1,104 @@
+//! The registry of clients. Not here: their sockets (`net`), one client's state (`session`).
+
+use super::session::{Closing, Session};
+use crate::base::clock::UnixMs;
+use std::collections::HashMap;
+
+/// Who is connected.
+#[derive(Default)]
+pub struct Clients {
+    sessions: slab::Slab<Session>,
+    by_id: HashMap<u64, usize>,
+    last_id: u64,
+    /// Clients that `net` must look at after this turn: bytes to write, or a close.
+    woken: Vec<usize>,
+}
+
+impl Clients {
+    /// Takes a new client in; returns its place.
+    pub fn add(&mut self, addr: String, laddr: String, now: UnixMs) -> usize {
+        self.last_id += 1;
+        let at = self.sessions.insert(Session::new(self.last_id, addr, laddr, now));
+        self.by_id.insert(self.last_id, at);
+        at
+    }
+
+    /// Forgets the client at `at`.
+    pub fn remove(&mut self, at: usize) -> Session {
+        let session = self.sessions.remove(at);
+        self.by_id.remove(&session.id);
+        session
+    }
+
+    /// How many there are.
+    pub fn len(&self) -> usize {
+        self.sessions.len()
+    }
+
+    /// Whether there is none.
+    pub fn is_empty(&self) -> bool {
+        self.sessions.is_empty()
+    }
+
+    /// The client at `at`, who is connected.
+    #[inline]
+    pub fn get(&self, at: usize) -> &Session {
+        &self.sessions[at]
+    }
+
+    /// The same, to change it.
+    #[inline]
+    pub fn get_mut(&mut self, at: usize) -> &mut Session {
+        &mut self.sessions[at]
+    }
+
+    /// The place of the client whose id is `id`.
+    pub fn find(&self, id: u64) -> Option<usize> {
+        self.by_id.get(&id).copied()
+    }
+
+    /// All of them with their places, in no particular order.
+    pub fn iter(&self) -> impl Iterator<Item = (usize, &Session)> {
+        self.sessions.iter()
+    }
+
+    /// The places, the oldest client first, as CLIENT LIST shows them.
+    pub fn by_age(&self) -> Vec<usize> {
+        let mut places: Vec<usize> = self.sessions.iter().map(|(at, _)| at).collect();
+        places.sort_by_key(|&at| self.sessions[at].id);
+        places
+    }
+
+    /// Ends the client at `at` without further replies.
+    pub fn kill(&mut self, at: usize) {
+        self.sessions[at].closing = Closing::Now;
+        self.wake(at);
+    }
+
+    /// Has `net` look at the client at `at` after this turn.
+    pub fn wake(&mut self, at: usize) {
+        self.woken.push(at);
+    }
+
+    /// Adds `bytes` to what the client at `at` is owed.
+    pub fn send(&mut self, at: usize, bytes: &[u8]) {
+        self.sessions[at].outbox.extend_from_slice(bytes);
+        self.wake(at);
+    }
+
+    /// Whether somebody must be looked at.
+    #[inline]
+    pub fn has_woken(&self) -> bool {
+        !self.woken.is_empty()
+    }
+
+    /// Those who must be looked at; some may be gone already.
+    pub fn take_woken(&mut self) -> Vec<usize> {
+        std::mem::take(&mut self.woken)
+    }
+
+    /// Whether there is a client at `at`.
+    pub fn contains(&self, at: usize) -> bool {
+        self.sessions.contains(at)
+    }
+}
