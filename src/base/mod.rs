@@ -6,3 +6,4 @@ pub mod error;
 pub mod glob;
 pub mod memory;
 pub mod number;
+pub mod words;

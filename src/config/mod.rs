@@ -1,25 +1,18 @@
-//! Room `config`: the one table of parameters, and the file and command-line syntax.
+//! Room `config`: the one table of parameters, and the file and command-line syntax. Not here:
+//! what takes a change into effect (the server, told by `Hooks`).
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Allow {
-    No,
-    Local,
-    Yes,
-}
-impl Allow {
-    pub fn allows(self, local: bool) -> bool {
-        match self {
-            Allow::No => false,
-            Allow::Local => local,
-            Allow::Yes => true,
-        }
-    }
-}
+mod change;
+#[cfg(test)]
+mod docs;
+mod file;
+mod idle;
+mod params;
+mod rewrite;
+mod special;
+mod value;
 
-pub struct Config {
-    pub databases: usize,
-    pub enable_debug_command: Allow,
-    pub maxmemory: u64,
-    pub proto_max_bulk_len: u64,
-    pub timeout: u64,
-}
+pub use change::Applied;
+pub use file::{ConfigError, Startup};
+pub use params::{Change, Config, Hooks, Param, all, find};
+pub use special::{Bind, Directory, NotifyClasses, OutputLimit, OutputLimits, Percentiles, Version};
+pub use value::{Allow, Kind, LogFormat, LogLevel, MemoryPolicy};
