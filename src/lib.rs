@@ -4,8 +4,10 @@
 pub mod base;
 pub mod command;
 pub mod config;
+pub mod daemon;
 pub mod engine;
 pub mod keyspace;
+pub mod logging;
 pub mod net;
 pub mod resp;
 pub mod script;

@@ -6,4 +6,5 @@ pub mod error;
 pub mod glob;
 pub mod memory;
 pub mod number;
+pub mod process;
 pub mod words;

@@ -3,7 +3,8 @@
 use crate::engine::table::Table;
 use std::sync::LazyLock;
 
-static TABLE: LazyLock<Table> = LazyLock::new(|| Table::new(&[super::connection::COMMANDS]));
+static TABLE: LazyLock<Table> =
+    LazyLock::new(|| Table::new(&[super::config::COMMANDS, super::connection::COMMANDS]));
 
 /// All commands.
 pub fn table() -> &'static Table {

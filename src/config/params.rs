@@ -53,6 +53,10 @@ impl Hooks {
     pub const fn has(self, other: Hooks) -> bool {
         self.0 & other.0 != 0
     }
+    /// Those that are not in `other`.
+    pub const fn without(self, other: Hooks) -> Hooks {
+        Hooks(self.0 & !other.0)
+    }
     /// Both.
     pub const fn or(self, other: Hooks) -> Hooks {
         Hooks(self.0 | other.0)

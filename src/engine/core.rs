@@ -3,6 +3,7 @@
 
 use super::admit::{self, Admission, Busy, Facts};
 use super::clients::Clients;
+use super::reconfigure::Outside;
 use super::session::{Closing, Queue, Queued, ReplyMode};
 use super::spec::{Context, Flags, Handler, Outcome};
 use super::stats::Stats;
@@ -69,6 +70,8 @@ pub struct Core {
     pub identity: Identity,
     pub script: Option<ScriptRun>,
     pub breather: Option<Breather>,
+    /// Takes changed parameters into effect outside of the core; given by `server`.
+    pub outside: Option<Outside>,
     pub shutdown: Option<Shutdown>,
     /// Databases that were emptied and are dropped bit by bit.
     pub reaper: VecDeque<Box<Db>>,
@@ -96,6 +99,7 @@ impl Core {
             identity,
             script: None,
             breather: None,
+            outside: None,
             shutdown: None,
             reaper: VecDeque::new(),
             active_expire: true,

@@ -1,0 +1,50 @@
+//! What a changed parameter changes: in the core here, in sockets and log by what the server gave.
+//! Not here: the parameters themselves (`config`), and who asked (`command::config`).
+
+use super::core::Core;
+use crate::base::process;
+use crate::config::{Config, Hooks};
+
+/// What the server around the core does on a change that the core cannot make: listen elsewhere,
+/// log at another level, go to another directory. An `Err` is said to whoever asked.
+pub type Outside = Box<dyn FnMut(&Config, Hooks) -> Result<(), String>>;
+
+/// What the core leaves to `Outside`.
+const OUTSIDE: [Hooks; 3] = [Hooks::DIR, Hooks::LISTEN, Hooks::LOG_LEVEL];
+
+impl Core {
+    /// Puts into effect what `hooks` names, from the parameters of now. `Err`: which of them
+    /// failed, and why; those after it were not tried.
+    pub fn reconfigure(&mut self, hooks: Hooks) -> Result<(), (Hooks, String)> {
+        // First what can fail, so that least is to be taken back.
+        if hooks.has(Hooks::MAX_CLIENTS) {
+            let room = process::make_room_for_clients(self.config.maxclients);
+            if room < self.config.maxclients {
+                let reason = format!(
+                    "The operating system is not able to handle the specified number of clients, try with {room}"
+                );
+                return Err((Hooks::MAX_CLIENTS, reason));
+            }
+        }
+        if let Some(mut outside) = self.outside.take() {
+            let tried = OUTSIDE
+                .into_iter()
+                .filter(|hook| hooks.has(*hook))
+                .try_for_each(|hook| outside(&self.config, hook).map_err(|reason| (hook, reason)));
+            self.outside = Some(outside);
+            tried?;
+        }
+        if hooks.has(Hooks::NOTIFY) {
+            self.effects.classes = self.config.notify_keyspace_events.0;
+        }
+        Ok(())
+    }
+
+    /// CONFIG RESETSTAT.
+    pub fn reset_statistics(&mut self) {
+        self.stats.reset();
+        self.effects.hits = 0;
+        self.effects.misses = 0;
+        self.effects.expired = 0;
+    }
+}
