@@ -11,3 +11,4 @@ pub mod logging;
 pub mod net;
 pub mod resp;
 pub mod script;
+pub mod server;

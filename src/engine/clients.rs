@@ -12,6 +12,10 @@ pub struct Clients {
     last_id: u64,
     /// Clients that `net` must look at after this turn: bytes to write, or a close.
     woken: Vec<usize>,
+    /// Whose command is running: what is sent to it meanwhile comes after its reply.
+    running: Option<usize>,
+    /// That.
+    pushes: Vec<u8>,
 }
 
 impl Clients {
@@ -80,10 +84,48 @@ impl Clients {
         self.woken.push(at);
     }
 
-    /// Adds `bytes` to what the client at `at` is owed.
+    /// Sends `bytes` to the client at `at`, beside its own replies.
     pub fn send(&mut self, at: usize, bytes: &[u8]) {
+        if self.running == Some(at) {
+            self.pushes.extend_from_slice(bytes);
+        } else {
+            self.owe(at, bytes);
+            self.wake(at);
+        }
+    }
+
+    /// Adds what the socket of the client at `at` did not take to its outbox.
+    pub fn owe(&mut self, at: usize, bytes: &[u8]) {
         self.sessions[at].outbox.extend_from_slice(bytes);
-        self.wake(at);
+    }
+
+    /// `n` bytes of the outbox have been written.
+    pub fn wrote(&mut self, at: usize, n: usize) {
+        let session = &mut self.sessions[at];
+        session.sent += n;
+        session.bytes_out += n as u64;
+        if session.sent == session.outbox.len() {
+            session.outbox = Vec::new();
+            session.sent = 0;
+        } else if session.sent > session.outbox.len() / 2 {
+            session.outbox.drain(..session.sent);
+            session.sent = 0;
+        }
+    }
+
+    /// The client at `at` begins a request; returns whose was running (a script's caller).
+    #[inline]
+    pub fn begin(&mut self, at: usize) -> Option<usize> {
+        self.running.replace(at)
+    }
+
+    /// Its request has ended: what was sent to it meanwhile goes behind its reply.
+    #[inline]
+    pub fn end(&mut self, before: Option<usize>, out: &mut Vec<u8>) {
+        self.running = before;
+        if !self.pushes.is_empty() {
+            out.append(&mut self.pushes);
+        }
     }
 
     /// Whether somebody must be looked at.

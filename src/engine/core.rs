@@ -17,6 +17,7 @@ use crate::keyspace::{Access, Db, Effects, Keyspace};
 use crate::resp::{Args, Protocol, Reply, RespWriter};
 use crate::script::Running;
 use std::collections::VecDeque;
+use std::time::Duration;
 
 /// Through which door a command came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,6 +52,8 @@ pub struct ScriptRun {
     pub client: usize,
     /// Measures its time against busy-reply-threshold.
     pub watch: Stopwatch,
+    /// Up to where its time has been counted for its commands, microseconds of the turn.
+    pub mark: u64,
 }
 
 /// Serves other connections while a script overruns; given by `net`.
@@ -256,7 +259,7 @@ impl Core {
 
     /// The end of a client's request: CLIENT REPLY's modes, and pushes to itself behind the reply.
     #[inline]
-    pub fn end_request(&mut self, client: usize, ran: Option<&Command>, out: &mut Vec<u8>, start: usize) {
+    pub fn end_request(&mut self, client: usize, ran: Option<&Command>, before: Option<usize>, out: &mut Vec<u8>, start: usize) {
         let session = self.clients.get_mut(client);
         if let Some(command) = ran {
             session.last_command = Some(command.id);
@@ -271,11 +274,7 @@ impl Core {
                 ReplyMode::SkipNext | ReplyMode::On => {}
             }
         }
-        if session.sent < session.outbox.len() {
-            out.extend_from_slice(&session.outbox[session.sent..]);
-            session.outbox.clear();
-            session.sent = 0;
-        }
+        self.clients.end(before, out);
     }
 
     /// Whether anything is left for the cron to do: without, the process sleeps.
@@ -284,6 +283,16 @@ impl Core {
             || self.config.timeout > 0
             || (self.active_expire
                 && (0..self.keyspace.count()).any(|db| self.keyspace.db(db).volatile_len() > 0))
+    }
+
+    /// How long the cron may sleep; `None`: until something comes up.
+    pub fn next_tick(&self) -> Option<Duration> {
+        self.needs_cron().then(|| Duration::from_micros(1_000_000 / u64::from(self.config.hz.max(1))))
+    }
+
+    /// The client's connection has ended; so has what it held.
+    pub fn disconnect(&mut self, client: usize) {
+        self.clients.remove(client);
     }
 
     /// Ends `client`'s connection once it has its reply.

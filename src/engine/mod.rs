@@ -11,6 +11,7 @@ pub mod settle;
 pub mod spec;
 pub mod stats;
 pub mod table;
+pub mod tick;
 
 use self::core::{Core, Origin};
 use self::session::{Closing, ReplyMode};
@@ -116,18 +117,21 @@ impl Door for Engine {
     fn execute(&mut self, client: usize, args: &Args<'_>, out: &mut Vec<u8>) -> Flow {
         let start = out.len();
         let core = self.core();
-        begin_request(core, client);
+        let before = begin_request(core, client);
         let Some(command) = core.take_request(client, args, out) else {
-            return end(core, client, None, out, start);
+            return end(core, client, None, before, out, start);
         };
         match self.run(client, command, args, Origin::Client, out) {
-            Outcome::Block => Flow::Wait,
+            Outcome::Block => {
+                self.core().clients.end(before, out);
+                Flow::Wait
+            }
             outcome => {
                 let core = self.core();
                 if outcome == Outcome::Close {
                     core.close_after_reply(client);
                 }
-                end(core, client, Some(command), out, start)
+                end(core, client, Some(command), before, out, start)
             }
         }
     }
@@ -141,9 +145,9 @@ impl Door for Core {
 
     fn execute(&mut self, client: usize, args: &Args<'_>, out: &mut Vec<u8>) -> Flow {
         let start = out.len();
-        begin_request(self, client);
+        let before = begin_request(self, client);
         let Some(command) = self.take_request(client, args, out) else {
-            return end(self, client, None, out, start);
+            return end(self, client, None, before, out, start);
         };
         let mut writer = self.writer(client, out);
         let answered = match self.handle(client, command, args, Origin::Client, &mut writer) {
@@ -158,12 +162,12 @@ impl Door for Core {
         if answered == Ok(Outcome::Close) {
             self.close_after_reply(client);
         }
-        end(self, client, Some(command), out, start)
+        end(self, client, Some(command), before, out, start)
     }
 }
 
 #[inline]
-fn begin_request(core: &mut Core, client: usize) {
+fn begin_request(core: &mut Core, client: usize) -> Option<usize> {
     let now = core.now();
     let session = core.clients.get_mut(client);
     session.active_at = now;
@@ -171,11 +175,12 @@ fn begin_request(core: &mut Core, client: usize) {
     if session.reply_mode == ReplyMode::SkipNext {
         session.reply_mode = ReplyMode::Skip;
     }
+    core.clients.begin(client)
 }
 
 #[inline]
-fn end(core: &mut Core, client: usize, ran: Option<&Command>, out: &mut Vec<u8>, start: usize) -> Flow {
-    core.end_request(client, ran, out, start);
+fn end(core: &mut Core, client: usize, ran: Option<&Command>, before: Option<usize>, out: &mut Vec<u8>, start: usize) -> Flow {
+    core.end_request(client, ran, before, out, start);
     match core.clients.get(client).closing {
         Closing::No => Flow::Next,
         Closing::AfterReply | Closing::Now => Flow::Close,

@@ -1,10 +1,117 @@
 //! The engine's side of scripts: what `script::Redis` asks is answered by `Core`, and the host is
 //! lent the core for the length of a run. Not here: Lua (`script`).
 
-use super::core::Core;
-use super::spec::ScriptRequest;
+use super::admit;
+use super::core::{Core, Origin, ScriptRun};
+use super::spec::{Flags, Outcome, ScriptRequest};
+use crate::base::clock::{Stopwatch, UnixMs};
 use crate::base::error::CommandError;
-use crate::resp::{Args, Reply};
+use crate::resp::{Args, Protocol, Reply};
+use crate::script::{LogLevel, Redis, Running, Verdict};
+
+impl Core {
+    fn run_state(&mut self) -> &mut ScriptRun {
+        self.script.as_mut().expect("set for the length of ScriptHost::run, and only the host asks")
+    }
+
+    fn script_is_over_its_time(&mut self) -> bool {
+        let threshold = self.config.busy_reply_threshold;
+        let run = self.run_state();
+        if run.running.timed_out || threshold <= 0 || run.watch.micros() / 1000 < threshold as u64 {
+            return run.running.timed_out;
+        }
+        run.running.timed_out = true;
+        let name = run.running.name.clone();
+        tracing::warn!(
+            "Slow script detected: still in execution after {threshold} milliseconds. You can try killing \
+             the script using the {} command. Script name is: {name}.",
+            if self.run_state().running.is_function { "FUNCTION KILL" } else { "SCRIPT KILL" },
+        );
+        true
+    }
+}
+
+impl Redis for Core {
+    fn call(&mut self, args: &Args<'_>, reply: &mut dyn Reply) -> Result<(), CommandError> {
+        let Ok(command) = self.table.resolve(args) else {
+            self.stats.error("ERR");
+            return Err(CommandError::fixed("ERR Unknown Redis command called from script"));
+        };
+        let out_of_memory = command.has(Flags::DENYOOM) && self.out_of_memory();
+        let run = self.run_state();
+        let client = run.client;
+        let short = out_of_memory && !run.running.allow_oom && !run.running.wrote;
+        if let Err(refusal) = admit::admit_from_script(command, args.len(), run.running.read_only, short) {
+            self.stats.commands[command.id].rejected += 1;
+            self.stats.error(&refusal.code());
+            return Err(refusal);
+        }
+        if command.has(Flags::WRITE) {
+            run.running.wrote = true;
+        }
+        let answered = match self.handle(client, command, args, Origin::Script, reply) {
+            Ok(Outcome::Done | Outcome::Close) => Ok(()),
+            Ok(_) => Err(CommandError::fixed("ERR This Redis command is not allowed from script")),
+            Err(error) => Err(error),
+        };
+        let elapsed = self.turn.since_lap();
+        let run = self.run_state();
+        let micros = elapsed.saturating_sub(run.mark);
+        run.mark = elapsed;
+        self.finish(command, answered.as_ref().err(), micros);
+        answered
+    }
+
+    fn breathe(&mut self) -> Verdict {
+        if self.script_is_over_its_time()
+            && let Some(mut breather) = self.breather.take()
+        {
+            let turn = self.turn;
+            breather(self);
+            self.turn = turn; // for the script, time has stood still
+            self.breather = Some(breather);
+        }
+        if self.shutdown.is_some() || self.run_state().running.kill { Verdict::Kill } else { Verdict::Continue }
+    }
+
+    fn running(&mut self) -> &mut Running {
+        &mut self.run_state().running
+    }
+
+    fn now(&self) -> UnixMs {
+        Core::now(self)
+    }
+
+    fn log(&mut self, level: LogLevel, text: &[u8]) {
+        let text = String::from_utf8_lossy(text);
+        match level {
+            LogLevel::Debug => tracing::trace!("{text}"),
+            LogLevel::Verbose => tracing::debug!("{text}"),
+            LogLevel::Notice => tracing::info!("{text}"),
+            LogLevel::Warning => tracing::warn!("{text}"),
+        }
+    }
+
+    fn acl_check(&mut self, args: &Args<'_>) -> Result<bool, CommandError> {
+        let command = self
+            .table
+            .resolve(args)
+            .map_err(|_| CommandError::fixed("ERR Invalid command passed to redis.acl_check_cmd()"))?;
+        Ok(command.arity_fits(args.len()))
+    }
+
+    fn version(&self) -> &str {
+        &self.config.compat_version
+    }
+
+    fn memory_limit(&self) -> usize {
+        self.config.lua_memory_limit as usize
+    }
+
+    fn caller_resp3(&self) -> bool {
+        self.script.as_ref().is_some_and(|run| self.clients.get(run.client).protocol == Protocol::Resp3)
+    }
+}
 
 /// The script host and what it needs of the engine.
 pub struct ScriptHost {}
@@ -18,8 +125,26 @@ impl ScriptHost {
     /// Does what a script command asked for.
     pub fn run(
         &mut self,
+        core: &mut Option<Box<Core>>,
+        client: usize,
+        request: ScriptRequest,
+        args: &Args<'_>,
+        reply: &mut dyn Reply,
+    ) -> Result<(), CommandError> {
+        let Some(lent) = core.as_deref_mut() else { return Err(CommandError::NoScript) };
+        let db = lent.clients.get(client).db;
+        lent.script = Some(ScriptRun { running: Running::default(), client, watch: Stopwatch::start(), mark: 0 });
+        let answered = self.ask(core, request, args, reply);
+        if let Some(core) = core.as_deref_mut() {
+            core.script = None;
+            core.clients.get_mut(client).db = db; // a script's SELECT is its own
+        }
+        answered
+    }
+
+    fn ask(
+        &mut self,
         _core: &mut Option<Box<Core>>,
-        _client: usize,
         _request: ScriptRequest,
         _args: &Args<'_>,
         _reply: &mut dyn Reply,

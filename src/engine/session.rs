@@ -126,6 +126,11 @@ impl Session {
         }
     }
 
+    /// Whether the client is blocked or paused: its requests wait.
+    pub fn waits(&self) -> bool {
+        false
+    }
+
     /// What waits to be written.
     pub fn pending(&self) -> &[u8] {
         &self.outbox[self.sent..]

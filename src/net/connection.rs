@@ -1,0 +1,316 @@
+//! One connection: read, cut requests, run them, write. Synchronous but for readiness: there is no
+//! await between a request and its reply. Not here: accepting (`listen`).
+
+use super::socket::Stream;
+use super::{READ_SIZE, Shared};
+use crate::engine::session::Closing;
+use crate::engine::{Door, Flow};
+use crate::resp::request::{Limits, Parser, Step};
+use crate::resp::{Args, Reply};
+use std::cell::RefCell;
+use std::future::Future;
+use std::io;
+use std::pin::Pin;
+use std::rc::Rc;
+use std::task::{Context, Poll, Waker, ready};
+use tokio::io::unix::AsyncFd;
+
+/// Requests that one connection may run before others get their turn.
+const SHARE: usize = 1024;
+
+/// Free room that a read into a connection's own buffer finds.
+const READ_ROOM: usize = 16 * 1024;
+
+/// One connection.
+pub struct Conn {
+    /// The client's place in the registry.
+    pub place: usize,
+    pub fd: AsyncFd<Stream>,
+    pub state: RefCell<State>,
+    waker: RefCell<Option<Waker>>,
+}
+
+/// What has been received and not run.
+#[derive(Default)]
+pub struct State {
+    /// Bytes of requests that are not complete, or whose turn has not come.
+    input: Vec<u8>,
+    /// Where the unparsed bytes of `input` begin.
+    start: usize,
+    parser: Parser,
+    /// `input` may hold a whole request: the share was used up, or the client waited.
+    ready: bool,
+    /// The peer has closed, or the protocol is broken: nothing more is read.
+    deaf: bool,
+}
+
+impl Conn {
+    /// A connection for the client at `place`.
+    pub fn new(place: usize, fd: AsyncFd<Stream>) -> Self {
+        Conn { place, fd, state: RefCell::default(), waker: RefCell::new(None) }
+    }
+
+    /// Has its task look at it.
+    pub fn wake(&self) {
+        if let Some(waker) = &*self.waker.borrow() {
+            waker.wake_by_ref();
+        }
+    }
+
+    fn note_waker(&self, waker: &Waker) {
+        let mut noted = self.waker.borrow_mut();
+        if !noted.as_ref().is_some_and(|noted| noted.will_wake(waker)) {
+            *noted = Some(waker.clone());
+        }
+    }
+
+    /// Reads once and runs what has come. `Ok(full)`: whether the read filled its buffer, so that
+    /// there may be more.
+    pub fn receive(&self, state: &mut State, door: &mut dyn Door, shared: &Shared) -> io::Result<bool> {
+        let stream = self.fd.get_ref();
+        if state.input.is_empty() && !door.core().clients.get(self.place).waits() {
+            let mut buffer = shared.take_read_buffer();
+            let read = stream.read(&mut buffer);
+            if let Ok(n @ 1..) = read {
+                self.count_input(door, n);
+                let used = self.run(state, door, shared, &buffer[..n]);
+                state.input.extend_from_slice(&buffer[used..n]);
+            }
+            shared.give_read_buffer(buffer);
+            return self.received(state, door, read, READ_SIZE);
+        }
+        // A request is under way: read behind it, with room for a good part of what is announced.
+        let len = state.input.len();
+        let room = state.parser.wanted(len - state.start).clamp(READ_ROOM, 1024 * 1024);
+        state.input.resize(len + room, 0);
+        let read = stream.read(&mut state.input[len..]);
+        state.input.truncate(len + read.as_ref().copied().unwrap_or(0));
+        if let Ok(n @ 1..) = read {
+            self.count_input(door, n);
+            self.run_input(state, door, shared);
+        }
+        self.received(state, door, read, room)
+    }
+
+    fn received(
+        &self,
+        state: &mut State,
+        door: &mut dyn Door,
+        read: io::Result<usize>,
+        asked: usize,
+    ) -> io::Result<bool> {
+        let waiting = state.input.len() - state.start;
+        let core = door.core();
+        core.clients.get_mut(self.place).input_len = waiting;
+        if waiting as u64 > core.config.client_query_buffer_limit {
+            core.stats.query_limit_disconnections += 1;
+            core.clients.get_mut(self.place).closing = Closing::Now;
+        }
+        match read {
+            Ok(0) => {
+                state.deaf = true;
+                core.clients.get_mut(self.place).closing = Closing::Now;
+                Ok(false)
+            }
+            Ok(n) => Ok(n == asked),
+            Err(error) => Err(error),
+        }
+    }
+
+    fn count_input(&self, door: &mut dyn Door, n: usize) {
+        let core = door.core();
+        core.begin_turn();
+        core.stats.net_input += n as u64;
+        core.stats.reads += 1;
+        core.clients.get_mut(self.place).bytes_in += n as u64;
+    }
+
+    /// Runs what waits in the connection's own buffer.
+    pub fn run_input(&self, state: &mut State, door: &mut dyn Door, shared: &Shared) {
+        let input = std::mem::take(&mut state.input);
+        let start = std::mem::take(&mut state.start);
+        let used = start + self.run(state, door, shared, &input[start..]);
+        state.input = input;
+        if used == state.input.len() {
+            state.input = Vec::new();
+        } else if used > state.input.len() / 2 {
+            state.input.drain(..used);
+            if state.input.capacity() > 4 * state.input.len().max(READ_ROOM) {
+                state.input.shrink_to_fit();
+            }
+        } else {
+            state.start = used;
+        }
+    }
+
+    /// Cuts requests out of `data`, runs them and writes their replies at once. Returns how many
+    /// bytes are done with.
+    fn run(&self, state: &mut State, door: &mut dyn Door, shared: &Shared, data: &[u8]) -> usize {
+        let mut used = 0;
+        state.ready = false;
+        if door.core().clients.get(self.place).waits() {
+            state.ready = true;
+            return used;
+        }
+        let mut out = shared.take_out_buffer();
+        let mut limits = self.limits(door);
+        let mut share = SHARE;
+        loop {
+            match state.parser.next(&data[used..], &limits) {
+                Ok(Step::Need) => break,
+                Ok(Step::Request { consumed }) => {
+                    let parts = state.parser.args(&data[used..]);
+                    let flow = door.execute(self.place, &Args::new(&parts), &mut out);
+                    used += consumed;
+                    share -= 1;
+                    match flow {
+                        Flow::Next if share > 0 => {}
+                        Flow::Next | Flow::Wait => {
+                            state.ready = true;
+                            break;
+                        }
+                        Flow::Close => {
+                            state.deaf = true;
+                            used = data.len();
+                            break;
+                        }
+                    }
+                    if !limits.authenticated {
+                        limits = self.limits(door);
+                    }
+                }
+                Err(error) => {
+                    let core = door.core();
+                    core.stats.error("ERR");
+                    core.writer(self.place, &mut out).error_line(&error.line());
+                    core.close_after_reply(self.place);
+                    state.deaf = true;
+                    used = data.len();
+                    break;
+                }
+            }
+        }
+        self.write(door, &mut out);
+        shared.give_out_buffer(out);
+        used
+    }
+
+    fn limits(&self, door: &mut dyn Door) -> Limits {
+        let core = door.core();
+        let authenticated = core.clients.get(self.place).authenticated;
+        Limits { max_bulk: core.config.proto_max_bulk_len, authenticated, ..Limits::default() }
+    }
+
+    /// Writes `out` if nothing older waits; what the socket does not take waits in the outbox.
+    fn write(&self, door: &mut dyn Door, out: &mut Vec<u8>) {
+        if out.is_empty() {
+            return;
+        }
+        let core = door.core();
+        let session = core.clients.get_mut(self.place);
+        let mut written = 0;
+        if session.pending().is_empty() {
+            match self.fd.get_ref().write(out) {
+                Ok(n) => written = n,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+                Err(_) => {
+                    session.closing = Closing::Now;
+                    return;
+                }
+            }
+            session.bytes_out += written as u64;
+            core.stats.net_output += written as u64;
+            core.stats.writes += 1;
+        }
+        if written < out.len() {
+            core.clients.owe(self.place, &out[written..]);
+        }
+    }
+
+    /// Writes what waits in the outbox, as far as the socket is ready for it.
+    fn flush(&self, cx: &mut Context<'_>, door: &mut dyn Door) -> io::Result<()> {
+        let core = door.core();
+        while !core.clients.get(self.place).pending().is_empty() {
+            let Poll::Ready(guard) = self.fd.poll_write_ready(cx) else { return Ok(()) };
+            let mut guard = guard?;
+            match self.fd.get_ref().write(core.clients.get(self.place).pending()) {
+                Ok(n) => {
+                    core.stats.net_output += n as u64;
+                    core.clients.wrote(self.place, n);
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+}
+
+/// The task that serves one connection until its end.
+pub struct Task {
+    pub conn: Rc<Conn>,
+    pub shared: Rc<Shared>,
+}
+
+impl Task {
+    /// One look at the connection; ready when it has ended.
+    fn step(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        let conn = &*self.conn;
+        let mut engine = self.shared.engine.borrow_mut();
+        let mut state = conn.state.borrow_mut();
+        loop {
+            conn.flush(cx, &mut *engine)?;
+            let session = engine.core().clients.get(conn.place);
+            match session.closing {
+                Closing::Now => return Poll::Ready(Ok(())),
+                Closing::AfterReply if session.pending().is_empty() => {
+                    conn.fd.get_ref().finish();
+                    return Poll::Ready(Ok(()));
+                }
+                Closing::AfterReply => return Poll::Pending,
+                Closing::No => {}
+            }
+            let waits = session.waits();
+            if state.ready && !waits {
+                engine.core().begin_turn();
+                conn.run_input(&mut state, &mut *engine, &self.shared);
+            } else {
+                if state.deaf {
+                    return Poll::Pending;
+                }
+                let mut guard = ready!(conn.fd.poll_read_ready(cx))?;
+                match conn.receive(&mut state, &mut *engine, &self.shared) {
+                    Ok(true) => {}
+                    Ok(false) => guard.clear_ready(),
+                    Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
+                    Err(error) => return Poll::Ready(Err(error)),
+                }
+            }
+            self.shared.after_turn(&mut *engine);
+            if state.ready && !engine.core().clients.get(conn.place).waits() {
+                // Its share is used up; the others come first.
+                cx.waker().wake_by_ref();
+                return Poll::Pending;
+            }
+        }
+    }
+}
+
+impl Future for Task {
+    type Output = ();
+
+    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        self.conn.note_waker(cx.waker());
+        let ended = ready!(self.step(cx));
+        if let Err(error) = ended {
+            tracing::debug!(%error, "a connection failed");
+        }
+        let mut engine = self.shared.engine.borrow_mut();
+        engine.core().disconnect(self.conn.place);
+        if let Some(slot) = self.shared.conns.borrow_mut().get_mut(self.conn.place) {
+            *slot = None;
+        }
+        self.shared.after_turn(&mut *engine);
+        Poll::Ready(())
+    }
+}
