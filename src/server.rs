@@ -43,7 +43,7 @@ impl std::error::Error for BindError {}
 /// the machine. Port 0 lets the system choose one port for all of them.
 pub fn bind(config: &Config) -> Result<Bound, BindError> {
     let mut bound = Bound { listeners: Vec::new(), port: config.port };
-    for name in &config.bind {
+    for name in &config.bind.0 {
         let (optional, name) = name.strip_prefix('-').map_or((false, name.as_str()), |name| (true, name));
         let port = bound.port;
         let fail = |cause| BindError { place: format!("{name}:{port}"), cause };
@@ -62,9 +62,10 @@ pub fn bind(config: &Config) -> Result<Bound, BindError> {
             Err(error) => return Err(fail(error)),
         }
     }
-    if !config.unixsocket.is_empty() {
-        let listener = Listener::unix(&config.unixsocket, Some(config.unixsocketperm), config.tcp_backlog)
-            .map_err(|cause| BindError { place: config.unixsocket.clone(), cause })?;
+    let path = config.unixsocket.to_string_lossy();
+    if !path.is_empty() {
+        let listener = Listener::unix(&path, config.unixsocketperm, config.tcp_backlog)
+            .map_err(|cause| BindError { place: path.into_owned(), cause })?;
         bound.listeners.push(listener);
     }
     Ok(bound)

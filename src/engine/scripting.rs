@@ -17,7 +17,7 @@ impl Core {
     fn script_is_over_its_time(&mut self) -> bool {
         let threshold = self.config.busy_reply_threshold;
         let run = self.run_state();
-        if run.running.timed_out || threshold <= 0 || run.watch.micros() / 1000 < threshold as u64 {
+        if run.running.timed_out || threshold == 0 || run.watch.micros() / 1000 < threshold {
             return run.running.timed_out;
         }
         run.running.timed_out = true;
@@ -101,7 +101,7 @@ impl Redis for Core {
     }
 
     fn version(&self) -> &str {
-        &self.config.compat_version
+        &self.config.compat_version.text
     }
 
     fn memory_limit(&self) -> usize {

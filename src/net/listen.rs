@@ -33,7 +33,7 @@ impl Socketlike for Handle {}
 
 impl Listener {
     /// Listens on `ip:port`; port 0 lets the system choose.
-    pub fn tcp(ip: IpAddr, port: u16, backlog: i32) -> io::Result<Self> {
+    pub fn tcp(ip: IpAddr, port: u16, backlog: u32) -> io::Result<Self> {
         let addr = SocketAddr::new(ip, port);
         let socket = Socket::new(Domain::for_address(addr), Type::STREAM, None)?;
         if ip.is_ipv6() {
@@ -41,13 +41,13 @@ impl Listener {
         }
         socket.set_reuse_address(true)?;
         socket.bind(&addr.into())?;
-        socket.listen(backlog)?;
+        socket.listen(backlog.min(i32::MAX as u32) as i32)?;
         socket.set_nonblocking(true)?;
         Ok(Listener { socket, path: String::new() })
     }
 
     /// Listens on a unix socket at `path`, over what a former process left there.
-    pub fn unix(path: &str, mode: Option<u32>, backlog: i32) -> io::Result<Self> {
+    pub fn unix(path: &str, mode: u32, backlog: u32) -> io::Result<Self> {
         use std::os::unix::fs::{FileTypeExt, PermissionsExt};
         let stale = std::fs::symlink_metadata(path).is_ok_and(|found| found.file_type().is_socket());
         if stale {
@@ -55,10 +55,10 @@ impl Listener {
         }
         let socket = Socket::new(Domain::UNIX, Type::STREAM, None)?;
         socket.bind(&SockAddr::unix(path)?)?;
-        if let Some(mode) = mode.filter(|&mode| mode != 0) {
+        if mode != 0 {
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(mode))?;
         }
-        socket.listen(backlog)?;
+        socket.listen(backlog.min(i32::MAX as u32) as i32)?;
         socket.set_nonblocking(true)?;
         Ok(Listener { socket, path: path.to_owned() })
     }
@@ -149,13 +149,13 @@ fn admit(socket: Socket, path: &str, shared: &Rc<Shared>, door: &mut dyn Door) -
 
 impl Stream {
     /// No delay for small replies, and probes to find dead peers (`keepalive` in seconds, 0: none).
-    fn tune(&self, keepalive: u64) -> io::Result<()> {
+    fn tune(&self, keepalive: u32) -> io::Result<()> {
         let socket = self.inner();
         socket.set_tcp_nodelay(true)?;
         if keepalive > 0 {
             let probes = TcpKeepalive::new()
-                .with_time(Duration::from_secs(keepalive))
-                .with_interval(Duration::from_secs((keepalive / 3).max(1)))
+                .with_time(Duration::from_secs(keepalive.into()))
+                .with_interval(Duration::from_secs((keepalive / 3).max(1).into()))
                 .with_retries(3);
             socket.set_tcp_keepalive(&probes)?;
         }
