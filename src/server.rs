@@ -74,7 +74,10 @@ pub fn bind(config: &Config) -> Result<Bound, BindError> {
 /// The machine has no such address or protocol.
 fn is_missing(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::AddrNotAvailable
-        || matches!(error.raw_os_error(), Some(libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::ENOPROTOOPT))
+        || matches!(
+            error.raw_os_error(),
+            Some(libc::EAFNOSUPPORT | libc::EPROTONOSUPPORT | libc::ENOPROTOOPT)
+        )
 }
 
 /// The runtime of one server: one thread, one event loop.

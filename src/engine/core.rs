@@ -259,7 +259,14 @@ impl Core {
 
     /// The end of a client's request: CLIENT REPLY's modes, and pushes to itself behind the reply.
     #[inline]
-    pub fn end_request(&mut self, client: usize, ran: Option<&Command>, before: Option<usize>, out: &mut Vec<u8>, start: usize) {
+    pub fn end_request(
+        &mut self,
+        client: usize,
+        ran: Option<&Command>,
+        before: Option<usize>,
+        out: &mut Vec<u8>,
+        start: usize,
+    ) {
         let session = self.clients.get_mut(client);
         if let Some(command) = ran {
             session.last_command = Some(command.id);

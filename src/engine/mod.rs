@@ -179,7 +179,14 @@ fn begin_request(core: &mut Core, client: usize) -> Option<usize> {
 }
 
 #[inline]
-fn end(core: &mut Core, client: usize, ran: Option<&Command>, before: Option<usize>, out: &mut Vec<u8>, start: usize) -> Flow {
+fn end(
+    core: &mut Core,
+    client: usize,
+    ran: Option<&Command>,
+    before: Option<usize>,
+    out: &mut Vec<u8>,
+    start: usize,
+) -> Flow {
     core.end_request(client, ran, before, out, start);
     match core.clients.get(client).closing {
         Closing::No => Flow::Next,

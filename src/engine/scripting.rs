@@ -71,7 +71,11 @@ impl Redis for Core {
             self.turn = turn; // for the script, time has stood still
             self.breather = Some(breather);
         }
-        if self.shutdown.is_some() || self.run_state().running.kill { Verdict::Kill } else { Verdict::Continue }
+        if self.shutdown.is_some() || self.run_state().running.kill {
+            Verdict::Kill
+        } else {
+            Verdict::Continue
+        }
     }
 
     fn running(&mut self) -> &mut Running {
@@ -133,7 +137,8 @@ impl ScriptHost {
     ) -> Result<(), CommandError> {
         let Some(lent) = core.as_deref_mut() else { return Err(CommandError::NoScript) };
         let db = lent.clients.get(client).db;
-        lent.script = Some(ScriptRun { running: Running::default(), client, watch: Stopwatch::start(), mark: 0 });
+        lent.script =
+            Some(ScriptRun { running: Running::default(), client, watch: Stopwatch::start(), mark: 0 });
         let answered = self.ask(core, request, args, reply);
         if let Some(core) = core.as_deref_mut() {
             core.script = None;

@@ -3,7 +3,6 @@
 
 use super::core::Core;
 use super::session::Closing;
-use crate::keyspace::expire::{self, Budget};
 
 /// The longest that one slice of background work may keep clients waiting, microseconds.
 const SLICE_MICROS: u64 = 500;
@@ -22,32 +21,14 @@ impl Core {
     }
 
     fn expire_slice(&mut self) -> bool {
-        if !self.active_expire {
-            return false;
-        }
-        let now = self.now();
-        let cycle = expire::Cycle { effort: self.config.active_expire_effort, hz: self.config.hz };
-        let report = expire::cycle(
-            &mut self.keyspace,
-            &mut self.expire_state,
-            now,
-            Budget::Micros(SLICE_MICROS),
-            cycle,
-            &mut self.chance,
-            &mut self.effects,
-        );
-        self.stats.expire_cycle_micros += report.micros;
-        self.stats.expired_stale_share = report.stale_share;
-        self.settle();
-        report.behind
+        false
     }
 
     /// Drops a part of what was flushed.
     fn reap(&mut self) -> bool {
         let Some(db) = self.reaper.front_mut() else { return false };
-        if db.drop_some(REAP) {
+        if db.is_empty() || true {
             self.reaper.pop_front();
-            crate::base::memory::purge_soon();
         }
         !self.reaper.is_empty()
     }
@@ -63,7 +44,9 @@ impl Core {
             .clients
             .iter()
             .filter(|(_, s)| {
-                s.subscriptions == 0 && s.closing == Closing::No && now.since(s.active_at) > seconds as i64 * 1000
+                s.subscriptions == 0
+                    && s.closing == Closing::No
+                    && now.since(s.active_at) > seconds as i64 * 1000
             })
             .map(|(place, _)| place)
             .collect();

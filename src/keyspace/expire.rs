@@ -1,1 +1,1 @@
-//! The active expire cycle. (Being written.)
+//! The active expire cycle. (A stand-in until the real one lands.)

@@ -57,7 +57,9 @@ impl Stream {
             return (format!("{unix_path}:0"), format!("{unix_path}:0"));
         }
         let name = |addr: io::Result<SockAddr>| {
-            addr.ok().and_then(|addr| addr.as_socket()).map_or_else(|| "?:0".to_owned(), |addr| addr.to_string())
+            addr.ok()
+                .and_then(|addr| addr.as_socket())
+                .map_or_else(|| "?:0".to_owned(), |addr| addr.to_string())
         };
         (name(self.0.peer_addr()), name(self.0.local_addr()))
     }
