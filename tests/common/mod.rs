@@ -36,7 +36,9 @@ pub fn free_port() -> u16 {
 /// `program` with `args` in a directory of its own, dying with the test that started it.
 pub fn command(program: &str, dir: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(program);
-    command.args(args).current_dir(dir).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    let log = std::fs::File::create(dir.join("log")).expect("a log can be written");
+    let errors = log.try_clone().expect("a log can be shared");
+    command.args(args).current_dir(dir).stdin(Stdio::null()).stdout(log).stderr(errors);
     // SAFETY: between fork and exec only prctl is called, which is async-signal-safe and touches no
     // memory. It is needed for a test that is killed: its servers must not stay behind.
     unsafe {
@@ -58,11 +60,7 @@ pub struct Server {
 impl Server {
     /// The binary under test with `args`, ready.
     pub fn start(args: &[&str]) -> Server {
-        if is_keylatch() {
-            Server::keylatch(&binary(), args)
-        } else {
-            Server::stock(&binary(), args)
-        }
+        if is_keylatch() { Server::keylatch(&binary(), args) } else { Server::stock(&binary(), args) }
     }
 
     /// redis-server with `args`, ready.
