@@ -1,11 +1,170 @@
 //! The process around the server: going to the background, the pid file, the port file, systemd's
 //! readiness, the exit code. Not here: the server (`server`), the command line (`config`).
 
+use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
+use std::rc::Rc;
+
+use crate::base::process;
+use crate::config::{Config, Hooks, LogLevel, Startup};
+use crate::engine::Door;
+use crate::logging::{self, LogHandle};
+use crate::net::Shared;
+use crate::server::{self, Bound};
+
+/// Does what the command line asks for; returns the exit code.
+pub fn run(argv: &[OsString]) -> u8 {
+    let config = match Config::from_args(argv) {
+        Ok(Startup::Run(config)) => *config,
+        Ok(Startup::Print(text)) => {
+            say(text.trim_end());
+            return 0;
+        }
+        Ok(Startup::Usage(text)) => {
+            eprint!("{text}");
+            return 1;
+        }
+        Err(error) => {
+            eprintln!("{error}");
+            return 1;
+        }
+    };
+    match start(config, argv) {
+        Ok(code) => code,
+        Err(line) => {
+            eprintln!("keylatch: {line}");
+            1
+        }
+    }
+}
+
+/// Runs a server as `config` has it, until it is told to stop. `Err`: one line that says why it
+/// could not start.
+fn start(mut config: Config, argv: &[OsString]) -> Result<u8, String> {
+    let executable =
+        std::env::current_exe().unwrap_or_else(|_| argv.first().map_or_else(PathBuf::new, PathBuf::from));
+    let directory = config.dir.0.clone();
+    if !directory.as_os_str().is_empty() {
+        std::env::set_current_dir(&directory)
+            .map_err(|error| format!("dir {}: {error}", directory.display()))?;
+    }
+    logging::check_file(&config).map_err(|error| format!("logfile {}: {error}", config.logfile.display()))?;
+    let mut launcher = Launcher::default();
+    if config.daemonize {
+        match fork().map_err(|error| format!("could not go to the background: {error}"))? {
+            Side::Daemon(way_back) => launcher = way_back,
+            Side::Parent(code) => return Ok(code),
+        }
+    }
+    ignore_hangup();
+    let log = logging::start(&config).map_err(|error| format!("log: {error}"))?;
+    tracing::info!(
+        "keylatch {} (answers as Redis {}), pid={}, just started",
+        env!("CARGO_PKG_VERSION"),
+        config.compat_version.text,
+        std::process::id()
+    );
+    let room = process::make_room_for_clients(config.maxclients);
+    if room < config.maxclients {
+        tracing::warn!(
+            "The system allows fewer open files than maxclients {} needs: it is {room} now",
+            config.maxclients
+        );
+        config.maxclients = room;
+    }
+    let log_is_in_a_file = !config.logfile.as_os_str().is_empty();
+    let bound = server::bind(&config).map_err(|error| {
+        if log_is_in_a_file {
+            tracing::warn!("{error}");
+        }
+        error.to_string()
+    })?;
+    let _pid_file = pid_file(&config);
+    let runtime = server::runtime().map_err(|error| format!("could not start the event loop: {error}"))?;
+    let announce = Announcement::of(&config, &bound);
+    let mut core = server::core(config);
+    core.identity.port = bound.port;
+    core.identity.executable = executable.display().to_string();
+    core.identity.config_file =
+        core.config.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
+    core.effects.classes = core.config.notify_keyspace_events.0;
+    let serve = server::serve(core, bound, true, std::future::pending(), |shared| {
+        shared.engine.borrow_mut().core().outside = Some(outside(shared, log));
+        announce.say(&mut launcher);
+    });
+    let ended = runtime.block_on(serve);
+    ended.map(|()| 0).map_err(|error| error.to_string())
+}
+
+/// The pid file that `config` names; a daemon has one in any case. Without it the server runs all
+/// the same, as Redis does.
+fn pid_file(config: &Config) -> Option<PidFile> {
+    let path = match config.pidfile.as_os_str().is_empty() {
+        true if config.daemonize => Path::new("/var/run/keylatch.pid"),
+        true => return None,
+        false => &config.pidfile,
+    };
+    PidFile::create(path)
+        .inspect_err(|error| tracing::warn!("Could not write the pid file {}: {error}", path.display()))
+        .ok()
+}
+
+/// Takes changed parameters into effect outside of the core.
+fn outside(_: &Rc<Shared>, log: LogHandle) -> crate::engine::reconfigure::Outside {
+    Box::new(move |config, hook| {
+        if hook.has(Hooks::LOG_LEVEL) {
+            log.set_level(config.loglevel);
+        }
+        if hook.has(Hooks::DIR) {
+            std::env::set_current_dir(&config.dir.0).map_err(|error| error.to_string())?;
+        }
+        Ok(())
+    })
+}
+
+/// What is told to whom once the server accepts.
+struct Announcement {
+    /// The addresses in use.
+    places: String,
+    port: u16,
+    port_file: PathBuf,
+    /// The log does not reach the standard output, or leaves notices out.
+    log_is_elsewhere: bool,
+}
+
+impl Announcement {
+    fn of(config: &Config, bound: &Bound) -> Announcement {
+        Announcement {
+            places: bound.places().join(", "),
+            port: bound.port,
+            port_file: config.port_file.clone(),
+            log_is_elsewhere: !config.logfile.as_os_str().is_empty() || config.loglevel == LogLevel::Warning,
+        }
+    }
+
+    fn say(&self, launcher: &mut Launcher) {
+        let line = format!("Ready to accept connections on {}", self.places);
+        tracing::info!("{line}");
+        if self.log_is_elsewhere {
+            say(&line);
+        }
+        if !self.port_file.as_os_str().is_empty()
+            && let Err(error) = write_port(&self.port_file, self.port)
+        {
+            tracing::warn!("Could not write the port file {}: {error}", self.port_file.display());
+        }
+        if let Err(error) = notify_systemd("READY=1") {
+            tracing::warn!("Could not tell systemd that the server is ready: {error}");
+        }
+        if let Err(error) = launcher.ready() {
+            tracing::warn!("Could not let go of the terminal: {error}");
+        }
+    }
+}
 
 /// The way back to whoever started a daemon: told once that the server is ready. Without it, the
 /// process runs in the foreground.

@@ -23,6 +23,13 @@ pub struct Bound {
     pub port: u16,
 }
 
+impl Bound {
+    /// The addresses in use, `ip:port` or a path.
+    pub fn places(&self) -> Vec<String> {
+        self.listeners.iter().map(Listener::place).collect()
+    }
+}
+
 /// Why a server could not take its place.
 #[derive(Debug)]
 pub struct BindError {
@@ -33,7 +40,7 @@ pub struct BindError {
 
 impl std::fmt::Display for BindError {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "could not listen on {}: {}", self.place, self.cause)
+        write!(f, "could not listen on {}: {}", self.place, crate::base::process::os_reason(&self.cause))
     }
 }
 

@@ -112,7 +112,10 @@ mod tests {
         assert_eq!(histogram.percentile(99.9), 100.0);
         assert_eq!(histogram.percentile(0.0), 1.0);
         assert_eq!(histogram.count(), 100);
-        assert_eq!(histogram.cumulative_powers_of_two(), [(1, 1), (2, 2), (4, 4), (8, 8), (16, 16), (32, 32), (64, 64), (128, 100)]);
+        assert_eq!(
+            histogram.cumulative_powers_of_two(),
+            [(1, 1), (2, 2), (4, 4), (8, 8), (16, 16), (32, 32), (64, 64), (128, 100)]
+        );
     }
 
     proptest! {

@@ -20,9 +20,13 @@ pub fn human_bytes(bytes: u64) -> String {
 mod tests {
     #[test]
     fn bytes_are_printed_as_redis_prints_them() {
-        for (bytes, text) in
-            [(0, "0B"), (1023, "1023B"), (940_896, "918.84K"), (12_099_584, "11.54M"), (25_276_502_016, "23.54G")]
-        {
+        for (bytes, text) in [
+            (0, "0B"),
+            (1023, "1023B"),
+            (940_896, "918.84K"),
+            (12_099_584, "11.54M"),
+            (25_276_502_016, "23.54G"),
+        ] {
             assert_eq!(super::human_bytes(bytes), text);
         }
     }

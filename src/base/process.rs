@@ -1,6 +1,12 @@
 //! What the operating system knows of this process and its machine: memory, CPU time, open files,
 //! the kernel's name. Not here: what the allocator knows (`memory`).
 
+/// What the system says, without Rust's error number.
+pub fn os_reason(error: &std::io::Error) -> String {
+    let text = error.to_string();
+    text.split(" (os error").next().unwrap_or(&text).to_owned()
+}
+
 /// Resident memory, bytes; 0 where the system does not tell.
 pub fn resident() -> u64 {
     // The second field of statm counts pages.

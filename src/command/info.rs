@@ -208,7 +208,13 @@ fn memory_figures(page: &mut Page<'_>) -> fmt::Result {
 }
 
 fn persistence(page: &mut Page<'_>) -> fmt::Result {
-    page.zeros(&["loading", "async_loading", "current_cow_peak", "current_cow_size", "current_cow_size_age"])?;
+    page.zeros(&[
+        "loading",
+        "async_loading",
+        "current_cow_peak",
+        "current_cow_size",
+        "current_cow_size_age",
+    ])?;
     page.line("current_fork_perc", "0.00")?;
     page.zeros(&["current_save_keys_processed", "current_save_keys_total"])?;
     page.line("rdb_changes_since_last_save", page.core.effects.dirty)?;
@@ -217,7 +223,12 @@ fn persistence(page: &mut Page<'_>) -> fmt::Result {
     page.line("rdb_last_bgsave_status", "ok")?;
     page.line("rdb_last_bgsave_time_sec", -1)?;
     page.line("rdb_current_bgsave_time_sec", -1)?;
-    page.zeros(&["rdb_saves", "rdb_last_cow_size", "rdb_last_load_keys_expired", "rdb_last_load_keys_loaded"])?;
+    page.zeros(&[
+        "rdb_saves",
+        "rdb_last_cow_size",
+        "rdb_last_load_keys_expired",
+        "rdb_last_load_keys_loaded",
+    ])?;
     page.zeros(&["aof_enabled", "aof_rewrite_in_progress", "aof_rewrite_scheduled"])?;
     page.line("aof_last_rewrite_time_sec", -1)?;
     page.line("aof_current_rewrite_time_sec", -1)?;
@@ -287,7 +298,8 @@ fn replication(page: &mut Page<'_>) -> fmt::Result {
 
 fn cpu(page: &mut Page<'_>) -> fmt::Result {
     let seconds = |micros: i64| format!("{}.{:06}", micros / 1_000_000, micros % 1_000_000);
-    for (whose, suffix) in [(Whose::Process, ""), (Whose::Children, "_children"), (Whose::Thread, "_main_thread")]
+    for (whose, suffix) in
+        [(Whose::Process, ""), (Whose::Children, "_children"), (Whose::Thread, "_main_thread")]
     {
         let time = process::cpu_time(whose);
         page.line(&format!("used_cpu_sys{suffix}"), seconds(time.system_micros))?;
@@ -315,7 +327,10 @@ fn commandstats(page: &mut Page<'_>) -> fmt::Result {
 
 fn errorstats(page: &mut Page<'_>) -> fmt::Result {
     let core = page.core;
-    core.stats.errors.iter().try_for_each(|(code, count)| write!(page.text, "errorstat_{code}:count={count}\r\n"))
+    core.stats
+        .errors
+        .iter()
+        .try_for_each(|(code, count)| write!(page.text, "errorstat_{code}:count={count}\r\n"))
 }
 
 fn latencystats(page: &mut Page<'_>) -> fmt::Result {

@@ -2,5 +2,9 @@
 
 pub mod config;
 pub mod connection;
+pub mod debug;
 pub mod help;
+pub mod info;
+pub mod lolwut;
+pub mod server;
 pub mod table;

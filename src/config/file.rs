@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 
 use super::params::{Config, find};
 use super::value::Refusal;
+use crate::base::process::os_reason;
 use crate::base::words;
 
 /// How deep files may include each other; a file that includes itself ends here.
@@ -182,12 +183,6 @@ impl Config {
 
 fn starts_with(name: &[u8], prefix: &str) -> bool {
     name.len() >= prefix.len() && name[..prefix.len()].eq_ignore_ascii_case(prefix.as_bytes())
-}
-
-/// What the system says, without Rust's error number.
-pub(super) fn os_reason(error: &std::io::Error) -> String {
-    let text = error.to_string();
-    text.split(" (os error").next().unwrap_or(&text).to_owned()
 }
 
 /// Redis's directives that name something keylatch does not have, by the start of their names.

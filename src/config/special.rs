@@ -39,7 +39,7 @@ impl Value for Directory {
             return Ok(Directory(PathBuf::new()));
         }
         let path = old.0.join(std::ffi::OsStr::from_bytes(word));
-        let refuse = |error: &std::io::Error| Refusal::from(super::file::os_reason(error));
+        let refuse = |error: &std::io::Error| Refusal::from(crate::base::process::os_reason(error));
         let path = path.canonicalize().map_err(|error| refuse(&error))?;
         // What chdir would say of a file.
         std::fs::read_dir(&path).map_err(|error| refuse(&error))?;

@@ -3,6 +3,7 @@
 
 use super::admit::{self, Admission, Busy, Facts};
 use super::clients::Clients;
+use super::figures::LuaFigures;
 use super::reconfigure::Outside;
 use super::session::{Closing, Queue, Queued, ReplyMode};
 use super::spec::{Context, Flags, Handler, Outcome};
@@ -36,6 +37,8 @@ pub struct Identity {
     pub port: u16,
     pub executable: String,
     pub config_file: String,
+    /// 40 hex digits: what a replica would know the data by.
+    pub replication_id: String,
 }
 
 /// What SHUTDOWN asked for.
@@ -70,6 +73,12 @@ pub struct Core {
     pub effects: Effects,
     pub clients: Clients,
     pub stats: Stats,
+    /// What the script host last noted about itself.
+    pub lua: LuaFigures,
+    /// The most memory that was seen in use, bytes.
+    pub peak_memory: u64,
+    /// What was in use before there was any data, bytes.
+    pub memory_at_start: u64,
     pub identity: Identity,
     pub script: Option<ScriptRun>,
     pub breather: Option<Breather>,
@@ -88,11 +97,19 @@ impl Core {
     /// A server that has just been started and has no client.
     pub fn new(config: Config, table: &'static Table, clock: Clock, mut chance: Chance) -> Self {
         let hash_seed = chance.bits();
-        let identity = Identity { run_id: chance.hex(40), started_at: clock.now(), ..Identity::default() };
+        let identity = Identity {
+            run_id: chance.hex(40),
+            replication_id: chance.hex(40),
+            started_at: clock.now(),
+            ..Identity::default()
+        };
         Core {
             turn: Turn::begin(&clock),
             keyspace: Keyspace::new(config.databases, hash_seed),
             stats: Stats::new(table.all().len()),
+            lua: LuaFigures::default(),
+            peak_memory: 0,
+            memory_at_start: crate::base::memory::allocated(),
             clock,
             chance,
             config,
@@ -213,6 +230,19 @@ impl Core {
         RespWriter::new(out, self.clients.get(client).protocol)
     }
 
+    /// The keys as a command of `client`'s sees them.
+    #[inline]
+    pub fn access(&mut self, client: usize) -> Access<'_> {
+        let session = self.clients.get(client);
+        let limits = Limits {
+            max_bulk_len: self.config.proto_max_bulk_len,
+            no_touch: session.no_touch,
+            lazy_expire: true,
+        };
+        let now = self.turn.now();
+        Access::new(&mut self.keyspace, session.db, now, &mut self.chance, &mut self.effects, limits)
+    }
+
     /// Runs `command`'s handler.
     #[inline]
     pub fn handle(
@@ -225,17 +255,7 @@ impl Core {
     ) -> Result<Outcome, CommandError> {
         let now = self.now();
         match command.spec.handler {
-            Handler::Keys(run) => {
-                let session = self.clients.get(client);
-                let limits = Limits {
-                    max_bulk_len: self.config.proto_max_bulk_len,
-                    no_touch: session.no_touch,
-                    lazy_expire: true,
-                };
-                let (keyspace, chance) = (&mut self.keyspace, &mut self.chance);
-                let mut keys = Access::new(keyspace, session.db, now, chance, &mut self.effects, limits);
-                run(&mut keys, args, reply).map(|()| Outcome::Done)
-            }
+            Handler::Keys(run) => run(&mut self.access(client), args, reply).map(|()| Outcome::Done),
             Handler::Server(run) => run(&mut Context { core: self, client, origin, now }, args, reply),
             Handler::Container => Err(CommandError::WrongArity(command.full_name.clone())),
         }
@@ -248,6 +268,10 @@ impl Core {
         let stats = &mut self.stats.commands[command.id];
         stats.calls += 1;
         stats.micros += micros;
+        if self.config.latency_tracking {
+            self.stats.times[command.id].record(micros);
+        }
+        let stats = &mut self.stats.commands[command.id];
         if let Some(error) = failed {
             stats.failed += 1;
             self.stats.error(&error.code());

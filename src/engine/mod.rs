@@ -4,6 +4,7 @@
 pub mod admit;
 pub mod clients;
 pub mod core;
+pub mod figures;
 pub mod reconfigure;
 pub mod scripting;
 pub mod session;

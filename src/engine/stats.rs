@@ -1,5 +1,6 @@
 //! Counters: a command's, an error's, the server's. Not here: what is printed of them (`command::info`).
 
+use crate::base::histogram::Histogram;
 use std::collections::BTreeMap;
 
 /// What is counted of one command.
@@ -18,6 +19,8 @@ pub struct CommandStats {
 pub struct Stats {
     /// By the command's number in the table.
     pub commands: Vec<CommandStats>,
+    /// How long each took, by the command's number; kept while latency-tracking is on.
+    pub times: Vec<Histogram>,
     /// By the error's code.
     pub errors: BTreeMap<String, u64>,
     pub error_replies: u64,
@@ -35,12 +38,18 @@ pub struct Stats {
     pub writes: u64,
     pub unexpected_errors: u64,
     ops: Rate,
+    input: Rate,
+    output: Rate,
 }
 
 impl Stats {
     /// Nothing counted yet, for `commands` entries.
     pub fn new(commands: usize) -> Self {
-        Stats { commands: vec![CommandStats::default(); commands], ..Stats::default() }
+        Stats {
+            commands: vec![CommandStats::default(); commands],
+            times: vec![Histogram::default(); commands],
+            ..Stats::default()
+        }
     }
 
     /// Forgets all (CONFIG RESETSTAT).
@@ -62,7 +71,15 @@ impl Stats {
     /// Notes how far the counter of commands stands at `now_ms`.
     #[inline]
     pub fn sample(&mut self, now_ms: i64) {
-        self.ops.sample(now_ms, self.commands_processed);
+        if self.ops.sample(now_ms, self.commands_processed) {
+            self.input.sample(now_ms, self.net_input);
+            self.output.sample(now_ms, self.net_output);
+        }
+    }
+
+    /// Bytes received and sent per second over the last samples.
+    pub fn bytes_per_second(&self, now_ms: i64) -> (u64, u64) {
+        (self.input.per_second(now_ms, self.net_input), self.output.per_second(now_ms, self.net_output))
     }
 
     /// Commands per second over the last samples.
@@ -80,12 +97,15 @@ struct Rate {
 }
 
 impl Rate {
-    fn sample(&mut self, now_ms: i64, value: u64) {
+    /// Tells whether it was time for a sample.
+    fn sample(&mut self, now_ms: i64, value: u64) -> bool {
         let newest = self.samples[(self.next + 15) % 16].0;
-        if now_ms - newest >= 100 {
-            self.samples[self.next] = (now_ms, value);
-            self.next = (self.next + 1) % 16;
+        if now_ms - newest < 100 {
+            return false;
         }
+        self.samples[self.next] = (now_ms, value);
+        self.next = (self.next + 1) % 16;
+        true
     }
 
     fn per_second(&self, now_ms: i64, value: u64) -> u64 {

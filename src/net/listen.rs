@@ -68,6 +68,14 @@ impl Listener {
         self.socket.local_addr().ok().and_then(|addr| addr.as_socket()).map_or(0, |addr| addr.port())
     }
 
+    /// Where it listens: `ip:port` or a path.
+    pub fn place(&self) -> String {
+        match self.socket.local_addr().ok().and_then(|addr| addr.as_socket()) {
+            Some(addr) => addr.to_string(),
+            None => self.path.clone(),
+        }
+    }
+
     /// Takes in everyone who waits, up to a bounded number; tells whether more may wait.
     pub fn accept(&self, shared: &Rc<Shared>, door: &mut dyn Door) -> bool {
         for _ in 0..256 {

@@ -109,6 +109,12 @@ impl Reply for RespWriter<'_> {
             self.bulk(text);
         }
     }
+    fn attribute(&mut self, n: usize) -> bool {
+        if self.resp3() {
+            self.header(b'|', n as i64);
+        }
+        self.resp3()
+    }
     fn is_resp3(&self) -> bool {
         self.resp3()
     }

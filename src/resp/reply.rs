@@ -43,6 +43,13 @@ pub trait Reply {
         let _ = protocol;
     }
 
+    /// Announces an attribute of `n` pairs, before the reply that it belongs to. Tells whether the
+    /// listener takes it; where not, the pairs must not be said.
+    fn attribute(&mut self, n: usize) -> bool {
+        let _ = n;
+        false
+    }
+
     /// `+OK`.
     fn ok(&mut self) {
         self.simple(b"OK");

@@ -1,0 +1,77 @@
+//! What INFO asks about clients, subscriptions, tracking and scripts, gathered when it asks. Not
+//! here: counters (`stats`), and how it is printed (`command::info`).
+
+use super::core::Core;
+use crate::base::memory;
+
+/// About the clients.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct ClientFigures {
+    /// The longest request in the making, bytes.
+    pub largest_input: usize,
+    /// The longest output that is waiting, bytes.
+    pub largest_output: usize,
+    pub blocked: usize,
+    pub blocked_with_timeout: usize,
+    /// Those with CLIENT TRACKING on.
+    pub tracking: usize,
+    /// What all of their buffers hold, bytes.
+    pub buffers: u64,
+}
+
+/// About channels.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct PubSubFigures {
+    pub channels: usize,
+    pub patterns: usize,
+    pub shard_channels: usize,
+}
+
+/// About CLIENT TRACKING.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct TrackingFigures {
+    pub keys: usize,
+    pub items: usize,
+    pub prefixes: usize,
+}
+
+/// About scripts; the script host notes them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct LuaFigures {
+    /// What Lua holds, bytes.
+    pub memory: u64,
+    /// Cached scripts, and the bytes of their sources.
+    pub scripts: usize,
+    pub script_bytes: u64,
+    pub libraries: usize,
+    pub functions: usize,
+}
+
+impl Core {
+    /// About the clients.
+    pub fn client_figures(&self) -> ClientFigures {
+        let mut figures = ClientFigures::default();
+        for (_, session) in self.clients.iter() {
+            let pending = session.pending().len();
+            figures.largest_input = figures.largest_input.max(session.input_len);
+            figures.largest_output = figures.largest_output.max(pending);
+            figures.buffers += (session.input_len + session.outbox.capacity()) as u64;
+        }
+        figures
+    }
+
+    /// About channels.
+    pub fn pubsub_figures(&self) -> PubSubFigures {
+        PubSubFigures::default()
+    }
+
+    /// About CLIENT TRACKING.
+    pub fn tracking_figures(&self) -> TrackingFigures {
+        TrackingFigures::default()
+    }
+
+    /// Remembers the most memory that was seen in use.
+    pub fn note_memory(&mut self) {
+        self.peak_memory = self.peak_memory.max(memory::allocated());
+    }
+}
