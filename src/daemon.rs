@@ -12,6 +12,7 @@ use std::rc::Rc;
 use crate::base::process;
 use crate::config::{Config, Hooks, LogLevel, Startup};
 use crate::engine::Door;
+use crate::engine::reconfigure::Outside;
 use crate::logging::{self, LogHandle};
 use crate::net::Shared;
 use crate::server::{self, Bound};
@@ -114,13 +115,24 @@ fn pid_file(config: &Config) -> Option<PidFile> {
 }
 
 /// Takes changed parameters into effect outside of the core.
-fn outside(_: &Rc<Shared>, log: LogHandle) -> crate::engine::reconfigure::Outside {
-    Box::new(move |config, hook| {
+fn outside(shared: &Rc<Shared>, log: LogHandle) -> Outside {
+    // The core holds this, and `shared` holds the core.
+    let shared = Rc::downgrade(shared);
+    Box::new(move |core, hook| {
         if hook.has(Hooks::LOG_LEVEL) {
-            log.set_level(config.loglevel);
+            log.set_level(core.config.loglevel);
         }
         if hook.has(Hooks::DIR) {
-            std::env::set_current_dir(&config.dir.0).map_err(|error| error.to_string())?;
+            std::env::set_current_dir(&core.config.dir.0).map_err(|error| process::os_reason(&error))?;
+        }
+        if hook.has(Hooks::LISTEN)
+            && let Some(shared) = shared.upgrade()
+        {
+            core.identity.port =
+                server::relisten(&shared, &core.config, core.identity.port).map_err(|error| {
+                    tracing::warn!("{error}");
+                    "Unable to listen on this port. Check server logs.".to_owned()
+                })?;
         }
         Ok(())
     })

@@ -7,10 +7,10 @@ use crate::command::table::table;
 use crate::config::Config;
 use crate::engine::core::Core;
 use crate::engine::{Door, Engine};
-use crate::net::listen::{Listener, accept_loop};
+use crate::net::listen::Listener;
 use crate::net::{Shared, busy};
 use std::io;
-use std::net::{IpAddr, Ipv4Addr, Ipv6Addr};
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::runtime::{Builder, LocalOptions, LocalRuntime};
@@ -49,7 +49,19 @@ impl std::error::Error for BindError {}
 /// Takes the addresses that `config` names. An address that begins with `-` may be missing from
 /// the machine. Port 0 lets the system choose one port for all of them.
 pub fn bind(config: &Config) -> Result<Bound, BindError> {
-    let mut bound = Bound { listeners: Vec::new(), port: config.port };
+    let mut bound = bind_tcp(config, config.port, &[])?;
+    let path = config.unixsocket.to_string_lossy();
+    if !path.is_empty() {
+        let listener = Listener::unix(&path, config.unixsocketperm, config.tcp_backlog)
+            .map_err(|cause| BindError { place: path.into_owned(), cause })?;
+        bound.listeners.push(listener);
+    }
+    Ok(bound)
+}
+
+/// The TCP part of that, without those `held` already.
+fn bind_tcp(config: &Config, port: u16, held: &[SocketAddr]) -> Result<Bound, BindError> {
+    let mut bound = Bound { listeners: Vec::new(), port };
     for name in &config.bind.0 {
         let (optional, name) = name.strip_prefix('-').map_or((false, name.as_str()), |name| (true, name));
         let port = bound.port;
@@ -60,6 +72,9 @@ pub fn bind(config: &Config) -> Result<Bound, BindError> {
             "localhost" => IpAddr::V4(Ipv4Addr::LOCALHOST),
             name => name.parse().map_err(|_| fail(io::Error::other("not an IP address")))?,
         };
+        if held.contains(&SocketAddr::new(ip, port)) {
+            continue;
+        }
         match Listener::tcp(ip, port, config.tcp_backlog) {
             Ok(listener) => {
                 bound.port = listener.port();
@@ -69,13 +84,53 @@ pub fn bind(config: &Config) -> Result<Bound, BindError> {
             Err(error) => return Err(fail(error)),
         }
     }
-    let path = config.unixsocket.to_string_lossy();
-    if !path.is_empty() {
-        let listener = Listener::unix(&path, config.unixsocketperm, config.tcp_backlog)
-            .map_err(|cause| BindError { place: path.into_owned(), cause })?;
-        bound.listeners.push(listener);
-    }
     Ok(bound)
+}
+
+/// Listens where the parameters of now say, instead of where it did; connections stay. Where that
+/// fails, it goes on listening where it did. Returns the port in use.
+pub fn relisten(shared: &Rc<Shared>, config: &Config, current_port: u16) -> Result<u16, BindError> {
+    let old: Vec<Rc<Listener>> =
+        shared.listeners.borrow().iter().filter(|listener| listener.path.is_empty()).cloned().collect();
+    let addresses =
+        |listeners: &[Rc<Listener>]| listeners.iter().filter_map(|l| l.address()).collect::<Vec<_>>();
+    // Let the system choose: it has.
+    let port = if config.port == 0 { current_port } else { config.port };
+    // Those that stay are those at an address that is wanted again.
+    let wanted = |address: &SocketAddr| {
+        address.port() == port
+            && config.bind.0.iter().any(|name| match name.trim_start_matches('-') {
+                "*" => address.ip() == Ipv4Addr::UNSPECIFIED,
+                "::*" => address.ip() == Ipv6Addr::UNSPECIFIED,
+                "localhost" => address.ip() == Ipv4Addr::LOCALHOST,
+                name => name.parse() == Ok(address.ip()),
+            })
+    };
+    let (stay, go): (Vec<_>, Vec<_>) = old.into_iter().partition(|l| l.address().is_some_and(|a| wanted(&a)));
+    let bound = match bind_tcp(config, port, &addresses(&stay)) {
+        Err(error) if error.cause.kind() == io::ErrorKind::AddrInUse && !go.is_empty() => {
+            // One of ours may be in the way: `*` keeps `127.0.0.1` from its port.
+            let places = addresses(&go);
+            go.iter().for_each(|listener| listener.close());
+            bind_tcp(config, port, &addresses(&stay)).inspect_err(|_| {
+                for place in places {
+                    match Listener::tcp(place.ip(), place.port(), config.tcp_backlog) {
+                        Ok(listener) => listener.open(shared),
+                        Err(error) => tracing::warn!("{place} is lost: {error}"),
+                    }
+                }
+                shared.listeners.borrow_mut().retain(|kept| !go.iter().any(|gone| Rc::ptr_eq(kept, gone)));
+            })
+        }
+        bound => bound,
+    }?;
+    go.iter().for_each(|listener| listener.close());
+    shared.listeners.borrow_mut().retain(|kept| !go.iter().any(|gone| Rc::ptr_eq(kept, gone)));
+    let port = bound.port;
+    for listener in bound.listeners {
+        listener.open(shared);
+    }
+    Ok(port)
 }
 
 /// The machine has no such address or protocol.
@@ -105,11 +160,8 @@ pub async fn serve(
 ) -> io::Result<()> {
     let shared = Shared::new(Engine::new(core));
     shared.engine.borrow_mut().core().breather = Some(busy::breather(&shared));
-    let mut accepting = Vec::new();
     for listener in bound.listeners {
-        let listener = Rc::new(listener);
-        shared.listeners.borrow_mut().push(listener.clone());
-        accepting.push(tokio::task::spawn_local(accept_loop(listener, shared.clone())));
+        listener.open(&shared);
     }
     let cron = tokio::task::spawn_local(cron(shared.clone()));
     ready(&shared);
@@ -134,8 +186,8 @@ pub async fn serve(
         }
     }
     shared.stopping.set(true);
-    for task in accepting {
-        task.abort();
+    for listener in shared.listeners.borrow_mut().drain(..) {
+        listener.close();
     }
     cron.abort();
     drain(&shared).await;
@@ -145,11 +197,6 @@ pub async fn serve(
 
 /// Gives the clients what they are owed, for a bounded time.
 async fn drain(shared: &Rc<Shared>) {
-    for listener in shared.listeners.borrow_mut().drain(..) {
-        if !listener.path.is_empty() {
-            let _ = std::fs::remove_file(&listener.path);
-        }
-    }
     for _ in 0..100 {
         let owing = {
             let mut engine = shared.engine.borrow_mut();
@@ -163,6 +210,7 @@ async fn drain(shared: &Rc<Shared>) {
     // The tasks hold the shared state and the state holds the connections: part them.
     shared.conns.borrow_mut().clear();
     shared.engine.borrow_mut().core().breather = None;
+    shared.engine.borrow_mut().core().outside = None;
 }
 
 /// Calls the engine's tick `hz` times a second while there is anything to do, and sleeps without.

@@ -83,15 +83,18 @@ fn get(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer 
 }
 
 fn set(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
-    if args.len() % 2 != 0 {
+    if !args.len().is_multiple_of(2) {
         return Err(CommandError::Syntax);
     }
     let pairs: Vec<(&[u8], &[u8])> = args.rest(2).chunks_exact(2).map(|pair| (pair[0], pair[1])).collect();
     let local = ctx.core.clients.get(ctx.client).local;
     let trusted = ctx.core.config.enable_protected_configs.allows(local);
     let applied = ctx.core.config.set(&pairs, trusted)?;
-    if let Err((hook, reason)) = ctx.core.reconfigure(applied.hooks) {
+    if let Err((hook, mut reason)) = ctx.core.reconfigure(applied.hooks) {
         let name = applied.name_for(hook);
+        if name == "bind" {
+            reason = "Failed to bind to specified addresses.".to_owned();
+        }
         let hooks = applied.hooks;
         ctx.core.config = *applied.before;
         // What was put into effect before the failure goes back as well.

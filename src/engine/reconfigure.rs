@@ -3,11 +3,11 @@
 
 use super::core::Core;
 use crate::base::process;
-use crate::config::{Config, Hooks};
+use crate::config::Hooks;
 
 /// What the server around the core does on a change that the core cannot make: listen elsewhere,
 /// log at another level, go to another directory. An `Err` is said to whoever asked.
-pub type Outside = Box<dyn FnMut(&Config, Hooks) -> Result<(), String>>;
+pub type Outside = Box<dyn FnMut(&mut Core, Hooks) -> Result<(), String>>;
 
 /// What the core leaves to `Outside`.
 const OUTSIDE: [Hooks; 3] = [Hooks::DIR, Hooks::LISTEN, Hooks::LOG_LEVEL];
@@ -30,7 +30,7 @@ impl Core {
             let tried = OUTSIDE
                 .into_iter()
                 .filter(|hook| hooks.has(*hook))
-                .try_for_each(|hook| outside(&self.config, hook).map_err(|reason| (hook, reason)));
+                .try_for_each(|hook| outside(self, hook).map_err(|reason| (hook, reason)));
             self.outside = Some(outside);
             tried?;
         }

@@ -6,18 +6,22 @@ use super::connection::{Conn, Task};
 use super::socket::{Socketlike, Stream, watch};
 use crate::engine::Door;
 use socket2::{Domain, SockAddr, Socket, TcpKeepalive, Type};
+use std::cell::RefCell;
 use std::io;
 use std::net::{IpAddr, SocketAddr};
 use std::os::fd::{AsRawFd, RawFd};
 use std::rc::Rc;
 use std::time::Duration;
 use tokio::io::Interest;
+use tokio::task::AbortHandle;
 
 /// One listening socket.
 pub struct Listener {
     socket: Socket,
     /// The path of a unix socket; empty for TCP.
     pub path: String,
+    /// The task that accepts, to end it.
+    task: RefCell<Option<AbortHandle>>,
 }
 
 /// A share in a listener: it stays open as long as anyone holds it.
@@ -43,7 +47,7 @@ impl Listener {
         socket.bind(&addr.into())?;
         socket.listen(backlog.min(i32::MAX as u32) as i32)?;
         socket.set_nonblocking(true)?;
-        Ok(Listener { socket, path: String::new() })
+        Ok(Listener { socket, path: String::new(), task: RefCell::default() })
     }
 
     /// Listens on a unix socket at `path`, over what a former process left there.
@@ -60,17 +64,44 @@ impl Listener {
         }
         socket.listen(backlog.min(i32::MAX as u32) as i32)?;
         socket.set_nonblocking(true)?;
-        Ok(Listener { socket, path: path.to_owned() })
+        Ok(Listener { socket, path: path.to_owned(), task: RefCell::default() })
     }
 
     /// The port that it has.
     pub fn port(&self) -> u16 {
-        self.socket.local_addr().ok().and_then(|addr| addr.as_socket()).map_or(0, |addr| addr.port())
+        self.address().map_or(0, |addr| addr.port())
+    }
+
+    /// The TCP address that it has.
+    pub fn address(&self) -> Option<SocketAddr> {
+        self.socket.local_addr().ok().and_then(|addr| addr.as_socket())
+    }
+
+    /// Begins to take clients in.
+    pub fn open(self, shared: &Rc<Shared>) {
+        let listener = Rc::new(self);
+        let task = tokio::task::spawn_local(accept_loop(listener.clone(), shared.clone()));
+        *listener.task.borrow_mut() = Some(task.abort_handle());
+        shared.listeners.borrow_mut().push(listener);
+    }
+
+    /// Takes in nobody any more; the address is free at once, even if someone holds a share.
+    pub fn close(&self) {
+        if let Some(task) = self.task.borrow_mut().take() {
+            task.abort();
+        }
+        if self.path.is_empty() {
+            // It may have no peer to tell, which is what listening sockets are like.
+            let _ = self.socket.shutdown(std::net::Shutdown::Both);
+        } else {
+            // Another may have taken the path's place already.
+            let _ = std::fs::remove_file(&self.path);
+        }
     }
 
     /// Where it listens: `ip:port` or a path.
     pub fn place(&self) -> String {
-        match self.socket.local_addr().ok().and_then(|addr| addr.as_socket()) {
+        match self.address() {
             Some(addr) => addr.to_string(),
             None => self.path.clone(),
         }
@@ -99,7 +130,7 @@ impl Listener {
 }
 
 /// Accepts until the server stops.
-pub async fn accept_loop(listener: Rc<Listener>, shared: Rc<Shared>) -> io::Result<()> {
+async fn accept_loop(listener: Rc<Listener>, shared: Rc<Shared>) -> io::Result<()> {
     let fd = watch(Handle(listener.clone()), Interest::READABLE)?;
     loop {
         let mut guard = fd.readable().await?;
