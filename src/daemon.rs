@@ -93,10 +93,16 @@ fn start(mut config: Config, argv: &[OsString]) -> Result<u8, String> {
     core.identity.config_file =
         core.config.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
     core.effects.classes = core.config.notify_keyspace_events.0;
-    let serve = server::serve(core, bound, true, std::future::pending(), |shared| {
-        shared.engine.borrow_mut().core().outside = Some(outside(shared, log));
-        announce.say(&mut launcher);
-    });
+    let serve = server::serve(
+        core,
+        bound,
+        true,
+        |_| std::future::pending(),
+        |shared| {
+            shared.engine.borrow_mut().core().outside = Some(outside(shared, log));
+            announce.say(&mut launcher);
+        },
+    );
     let ended = runtime.block_on(serve);
     ended.map(|()| 0).map_err(|error| error.to_string())
 }

@@ -5,6 +5,7 @@ pub mod base;
 pub mod command;
 pub mod config;
 pub mod daemon;
+pub mod embed;
 pub mod engine;
 pub mod keyspace;
 pub mod logging;
@@ -12,3 +13,5 @@ pub mod net;
 pub mod resp;
 pub mod script;
 pub mod server;
+
+pub use embed::{Builder, Server, StartError};

@@ -151,11 +151,11 @@ pub fn runtime() -> io::Result<LocalRuntime> {
 
 /// Runs the server until SHUTDOWN, `until` or, with `signals`, SIGTERM or SIGINT. `ready` is
 /// called once it accepts.
-pub async fn serve(
+pub async fn serve<F: Future<Output = ()>>(
     core: Core,
     bound: Bound,
     signals: bool,
-    until: impl Future<Output = ()>,
+    until: impl FnOnce(Rc<Shared>) -> F,
     ready: impl FnOnce(&Rc<Shared>),
 ) -> io::Result<()> {
     let shared = Shared::new(Engine::new(core));
@@ -164,6 +164,7 @@ pub async fn serve(
         listener.open(&shared);
     }
     let cron = tokio::task::spawn_local(cron(shared.clone()));
+    let until = until(shared.clone());
     ready(&shared);
     let stopped = shared.stop.notified();
     if signals {

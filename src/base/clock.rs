@@ -15,12 +15,15 @@ impl UnixMs {
     }
 }
 
-/// Where "now" comes from. A manual clock stands until it is moved, and may be moved back.
-#[derive(Clone, Debug)]
+/// Where "now" comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// The operating system's wall clock.
     System,
-    /// A clock that a test moves: absolute microseconds since the Unix epoch.
+    /// The system's, so many microseconds ahead (or behind): a clock that was moved and runs on.
+    Shifted(i64),
+    /// A clock that stands at this absolute time, microseconds since the Unix epoch, until it is
+    /// moved. It may be moved back.
     Manual(i64),
 }
 
@@ -33,19 +36,45 @@ impl Clock {
     /// Absolute time in microseconds since the Unix epoch.
     pub fn now_micros(&self) -> i64 {
         match self {
-            Clock::System => SystemTime::now()
-                .duration_since(UNIX_EPOCH)
-                .map_or(0, |d| i64::try_from(d.as_micros()).unwrap_or(i64::MAX)),
+            Clock::System => system_micros(),
+            Clock::Shifted(ahead) => system_micros().saturating_add(*ahead),
             Clock::Manual(us) => *us,
         }
     }
 
-    /// Moves a manual clock by `ms` (may be negative); a system clock does not move.
-    pub fn advance(&mut self, ms: i64) {
-        if let Clock::Manual(us) = self {
-            *us = us.saturating_add(ms.saturating_mul(1000));
+    /// Whether it goes on by itself.
+    pub fn runs(&self) -> bool {
+        !matches!(self, Clock::Manual(_))
+    }
+
+    /// Moves it to `us`, absolute microseconds; a running clock runs on from there.
+    pub fn set_micros(&mut self, us: i64) {
+        *self =
+            if self.runs() { Clock::Shifted(us.saturating_sub(system_micros())) } else { Clock::Manual(us) };
+    }
+
+    /// Makes it stand where it is.
+    pub fn freeze(&mut self) {
+        *self = Clock::Manual(self.now_micros());
+    }
+
+    /// Lets it run on from where it stands.
+    pub fn resume(&mut self) {
+        if let Clock::Manual(us) = *self {
+            *self = Clock::Shifted(us.saturating_sub(system_micros()));
         }
     }
+
+    /// Moves it by `ms`, which may be negative.
+    pub fn advance(&mut self, ms: i64) {
+        self.set_micros(self.now_micros().saturating_add(ms.saturating_mul(1000)));
+    }
+}
+
+fn system_micros() -> i64 {
+    SystemTime::now()
+        .duration_since(UNIX_EPOCH)
+        .map_or(0, |since| i64::try_from(since.as_micros()).unwrap_or(i64::MAX))
 }
 
 /// Measures a duration on the monotonic clock.
@@ -82,8 +111,7 @@ pub struct Turn {
 impl Turn {
     /// Begins a turn now.
     pub fn begin(clock: &Clock) -> Self {
-        let moves = matches!(clock, Clock::System);
-        Turn { began_micros: clock.now_micros(), moves, watch: Stopwatch::start(), lap: 0 }
+        Turn { began_micros: clock.now_micros(), moves: clock.runs(), watch: Stopwatch::start(), lap: 0 }
     }
 
     /// Microseconds since the last lap, or since the beginning.

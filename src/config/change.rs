@@ -55,6 +55,12 @@ impl Config {
         found
     }
 
+    /// Sets a parameter before the start, fixed ones too. `Err`: the reason, with the name.
+    pub fn preset(&mut self, name: &str, value: &str) -> Result<(), String> {
+        let param = find(name.as_bytes()).ok_or_else(|| format!("there is no parameter '{name}'"))?;
+        param.read_value(self, value.as_bytes()).map_err(|why| format!("'{name}': {why}"))
+    }
+
     /// Changes all of `pairs`, or none. `trusted`: the caller may change protected parameters.
     pub fn set(&mut self, pairs: &[(&[u8], &[u8])], trusted: bool) -> Result<Applied, CommandError> {
         let mut known: Vec<(&'static Param, &'static str, &[u8])> = Vec::with_capacity(pairs.len());

@@ -13,6 +13,7 @@ pub mod spec;
 pub mod stats;
 pub mod table;
 pub mod tick;
+pub mod time;
 
 use self::core::{Core, Origin};
 use self::session::{Closing, ReplyMode};
