@@ -217,7 +217,7 @@ fn object(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answ
     let slot = existing(&mut keys, args)?;
     let value = keys.value(slot);
     let encoding = encoding_name(value, keys.db().encoding(slot));
-    let accessed = UnixMs(i64::from(keys.db().accessed(slot)) * 1000);
+    let accessed = UnixMs(i64::from(keys.db().accessed(slot, now)) * 1000);
     // The address is that of the value as it is stored now.
     let line = format!(
         "Value at:{:p} refcount:1 encoding:{encoding} serializedlength:{} lru:{} lru_seconds_idle:{}",

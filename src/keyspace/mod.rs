@@ -2,9 +2,12 @@
 //! command or the protocol; `now` and chance are handed in.
 
 pub mod access;
+mod chunked;
 pub mod db;
 pub mod event;
 pub mod expire;
+mod index;
+mod record;
 
 pub use access::{Access, Ttl};
 pub use db::{Db, Encoding, Slot};
