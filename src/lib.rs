@@ -7,6 +7,7 @@ pub mod config;
 pub mod daemon;
 pub mod embed;
 pub mod engine;
+pub mod exec;
 pub mod keyspace;
 pub mod logging;
 pub mod net;

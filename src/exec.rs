@@ -1,0 +1,160 @@
+//! `keylatch exec -- COMMAND …`: a server for the length of one command, as a CI file wants it. Not
+//! here: the server (`embed`), the daemon (`daemon`).
+
+use crate::embed::{Builder, Server};
+use std::ffi::OsString;
+use std::os::unix::process::ExitStatusExt;
+use std::process::ExitStatus;
+use tokio::process::{Child, Command};
+use tokio::runtime;
+use tokio::signal::unix::{Signal, SignalKind, signal};
+
+/// What the command line asks for.
+#[derive(Debug, Default, PartialEq, Eq)]
+struct Plan {
+    params: Vec<(String, String)>,
+    command: Vec<OsString>,
+}
+
+const USAGE: &str = "Usage: keylatch exec [--directive value ...] -- COMMAND [ARG ...]\n\
+Starts a server on a free port of the loopback interface, runs COMMAND with REDIS_URL, REDIS_HOST and REDIS_PORT \
+set, stops, and exits as COMMAND did.";
+
+/// The shell's code for a command that was not found or could not be run.
+const NOT_RUN: u8 = 127;
+
+/// Runs `argv`, whose second word is `exec`; returns the exit code: COMMAND's, 128 and the signal
+/// that ended it, 127 where it cannot be run, 2 where the command line is wrong.
+pub fn run(argv: &[OsString]) -> u8 {
+    let plan = match Plan::read(&argv[2..]) {
+        Ok(plan) => plan,
+        Err(reason) => {
+            eprintln!("keylatch: exec: {reason}\n{USAGE}");
+            return 2;
+        }
+    };
+    let asked = plan.params.iter();
+    let builder = asked.fold(Builder::default(), |builder, (name, value)| builder.param(name, value));
+    let server = match builder.start() {
+        Ok(server) => server,
+        Err(error) => {
+            eprintln!("keylatch: exec: {error}");
+            return 1;
+        }
+    };
+    let ended = runtime::Builder::new_current_thread()
+        .enable_all()
+        .build()
+        .and_then(|runtime| runtime.block_on(attend(&plan.command, &server)));
+    match ended {
+        Ok(status) => code(status),
+        Err(error) => {
+            eprintln!("keylatch: exec: {}: {error}", plan.command[0].to_string_lossy());
+            NOT_RUN
+        }
+    }
+}
+
+impl Plan {
+    fn read(args: &[OsString]) -> Result<Plan, String> {
+        let mut plan = Plan::default();
+        let mut args = args.iter();
+        while let Some(arg) = args.next() {
+            let word = arg.to_str().ok_or("an option is not text")?;
+            let Some(name) = word.strip_prefix("--") else {
+                return Err(format!("'{word}' stands before '--'"));
+            };
+            if name.is_empty() {
+                plan.command = args.cloned().collect();
+                break;
+            }
+            let value = args.next().and_then(|value| value.to_str());
+            plan.params.push((name.to_owned(), value.ok_or(format!("'{word}' lacks its value"))?.to_owned()));
+        }
+        if plan.command.is_empty() { Err("no COMMAND".to_owned()) } else { Ok(plan) }
+    }
+}
+
+/// Runs `command` and passes on the signals that come meanwhile.
+async fn attend(command: &[OsString], server: &Server) -> std::io::Result<ExitStatus> {
+    // Before the child is there, so that none is lost.
+    let mut signals = Signals::new()?;
+    let addr = server.addr();
+    let mut child = Command::new(&command[0])
+        .args(&command[1..])
+        .env("REDIS_URL", server.url())
+        .env("REDIS_HOST", addr.ip().to_string())
+        .env("REDIS_PORT", addr.port().to_string())
+        .spawn()?;
+    loop {
+        tokio::select! {
+            status = child.wait() => return status,
+            number = signals.next() => pass_on(&child, number),
+        }
+    }
+}
+
+struct Signals([Signal; 5]);
+
+impl Signals {
+    fn new() -> std::io::Result<Self> {
+        Ok(Signals([
+            signal(SignalKind::terminate())?,
+            signal(SignalKind::interrupt())?,
+            signal(SignalKind::hangup())?,
+            signal(SignalKind::quit())?,
+            signal(SignalKind::user_defined1())?,
+        ]))
+    }
+
+    async fn next(&mut self) -> i32 {
+        let [term, int, hup, quit, user] = &mut self.0;
+        tokio::select! {
+            _ = term.recv() => libc::SIGTERM,
+            _ = int.recv() => libc::SIGINT,
+            _ = hup.recv() => libc::SIGHUP,
+            _ = quit.recv() => libc::SIGQUIT,
+            _ = user.recv() => libc::SIGUSR1,
+        }
+    }
+}
+
+fn pass_on(child: &Child, number: i32) {
+    if let Some(pid) = child.id().and_then(|pid| i32::try_from(pid).ok()) {
+        // SAFETY: `kill` touches no memory; the child has not been waited for, so the id is its own.
+        unsafe { libc::kill(pid, number) };
+    }
+}
+
+fn code(status: ExitStatus) -> u8 {
+    let code = status.code().unwrap_or_else(|| 128 + status.signal().unwrap_or(0));
+    u8::try_from(code).unwrap_or(u8::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn argv(words: &[&str]) -> Vec<OsString> {
+        ["keylatch", "exec"].iter().chain(words).map(OsString::from).collect()
+    }
+
+    #[test]
+    fn the_commands_code_is_ours() {
+        let sh = |script| argv(&["--", "sh", "-c", script]);
+        assert_eq!(run(&sh("exit 0")), 0);
+        assert_eq!(run(&sh("exit 7")), 7);
+        assert_eq!(run(&sh("kill -9 $$")), 137);
+        assert_eq!(run(&sh("test \"redis://$REDIS_HOST:$REDIS_PORT\" = \"$REDIS_URL\"")), 0);
+        assert_eq!(run(&argv(&["--", "/nonexistent/command"])), 127);
+    }
+
+    #[test]
+    fn a_wrong_line_is_refused() {
+        assert_eq!(run(&argv(&[])), 2);
+        assert_eq!(run(&argv(&["--"])), 2);
+        assert_eq!(run(&argv(&["sh"])), 2);
+        assert_eq!(run(&argv(&["--databases"])), 2);
+        assert_eq!(run(&argv(&["--databases", "x", "--", "true"])), 1);
+    }
+}
