@@ -158,6 +158,7 @@ impl Conn {
         loop {
             match state.parser.next(&data[used..], &limits) {
                 Ok(Step::Need) => break,
+                Ok(Step::Skip { consumed }) => used += consumed,
                 Ok(Step::Request { consumed }) => {
                     let parts = state.parser.args(&data[used..]);
                     let flow = door.execute(self.place, &Args::new(&parts), &mut out);
