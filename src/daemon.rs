@@ -92,7 +92,6 @@ fn start(mut config: Config, argv: &[OsString]) -> Result<u8, String> {
     core.identity.executable = executable.display().to_string();
     core.identity.config_file =
         core.config.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
-    core.effects.classes = core.config.notify_keyspace_events.0;
     let serve = server::serve(
         core,
         bound,

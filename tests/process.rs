@@ -268,3 +268,40 @@ fn debug_is_guarded() {
         "five keys of twenty bytes"
     );
 }
+
+/// The names of INFO's fields with their sections, in order.
+fn info_fields(server: &Server) -> Vec<String> {
+    let text = server.client().say("INFO everything");
+    let names = text.split("\r\n").skip(1).filter(|line| !line.is_empty());
+    // What follows from the commands that were called differs in its numbers.
+    names.map(|line| line.split(':').next().unwrap_or(line).to_owned()).collect()
+}
+
+#[test]
+fn info_has_redis_s_sections_and_fields_in_redis_s_order() {
+    let ours = info_fields(&Server::start(&["--bind", "127.0.0.1"]));
+    assert_eq!(ours, info_fields(&Server::redis(&[])));
+}
+
+#[test]
+fn every_parameter_of_redis_that_is_known_has_redis_s_default() {
+    let ask = |server: &Server| {
+        let pairs = server.client().value(&["CONFIG", "GET", "*"]);
+        let items =
+            pairs.items().expect("an array").iter().map(common::resp::Value::text).collect::<Vec<_>>();
+        items
+            .chunks(2)
+            .map(|pair| (pair[0].clone(), pair[1].clone()))
+            .collect::<std::collections::BTreeMap<_, _>>()
+    };
+    // Each has its own port and directory; the tests' own flags are not defaults.
+    let own = ["bind", "port", "port-file", "dir"];
+    let stock = ask(&Server::redis(&[]));
+    for (name, value) in ask(&Server::start(&["--bind", "127.0.0.1"])) {
+        if let Some(redis) = stock.get(&name)
+            && !own.contains(&name.as_str())
+        {
+            assert_eq!(&value, redis, "{name}");
+        }
+    }
+}

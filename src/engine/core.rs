@@ -97,6 +97,7 @@ impl Core {
     /// A server that has just been started and has no client.
     pub fn new(config: Config, table: &'static Table, clock: Clock, mut chance: Chance) -> Self {
         let hash_seed = chance.bits();
+        let effects = Effects { classes: config.notify_keyspace_events.0, ..Effects::default() };
         let identity = Identity {
             run_id: chance.hex(40),
             replication_id: chance.hex(40),
@@ -114,7 +115,7 @@ impl Core {
             chance,
             config,
             table,
-            effects: Effects::default(),
+            effects,
             clients: Clients::default(),
             identity,
             script: None,
