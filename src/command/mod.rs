@@ -5,6 +5,7 @@ pub mod connection;
 pub mod debug;
 pub mod help;
 pub mod info;
+pub mod keylatch;
 pub mod lolwut;
 pub mod server;
 pub mod table;

@@ -9,6 +9,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         super::connection::COMMANDS,
         super::debug::COMMANDS,
         super::info::COMMANDS,
+        super::keylatch::COMMANDS,
         super::lolwut::COMMANDS,
         super::server::COMMANDS,
     ])

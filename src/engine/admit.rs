@@ -24,8 +24,8 @@ pub struct Facts {
     pub busy: Busy,
     /// Memory is above `maxmemory`.
     pub out_of_memory: bool,
-    /// Whether `enable-debug-command` lets this client.
-    pub debug_allowed: bool,
+    /// Whether enable-debug-command, or enable-test-commands, lets this client.
+    pub guarded_allowed: bool,
 }
 
 /// What becomes of a command that is not refused.
@@ -41,8 +41,11 @@ pub enum Admission {
 #[inline]
 pub fn admit(facts: &Facts, command: &Command) -> Result<Admission, CommandError> {
     let flags = command.spec.flags;
-    if flags.has(Flags::PROTECTED) && !facts.debug_allowed {
-        return Err(protected(command));
+    if flags.has(Flags::PROTECTED) && !facts.guarded_allowed {
+        return Err(guarded("DEBUG", "enable-debug-command"));
+    }
+    if flags.has(Flags::TEST) && !facts.guarded_allowed {
+        return Err(guarded("KEYLATCH", "enable-test-commands"));
     }
     if !facts.authenticated && !flags.has(Flags::NO_AUTH) {
         return Err(CommandError::NoAuth);
@@ -78,14 +81,12 @@ pub fn admit(facts: &Facts, command: &Command) -> Result<Admission, CommandError
 }
 
 #[cold]
-fn protected(command: &Command) -> CommandError {
-    let name = command.full_name.split('|').next().unwrap_or_default().to_ascii_uppercase();
+fn guarded(name: &str, parameter: &str) -> CommandError {
     CommandError::Line(
         format!(
-            "ERR {name} command not allowed. If the enable-{}-command option is set to \"local\", you can \
-             run it from a local connection, otherwise you need to set this option in the configuration \
-             file, and then restart the server.",
-            name.to_ascii_lowercase()
+            "ERR {name} command not allowed. If the {parameter} option is set to \"local\", you can run it from \
+             a local connection, otherwise you need to set this option in the configuration file, and then \
+             restart the server."
         )
         .into(),
     )

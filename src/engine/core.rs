@@ -5,6 +5,7 @@ use super::admit::{self, Admission, Busy, Facts};
 use super::clients::Clients;
 use super::figures::LuaFigures;
 use super::reconfigure::Outside;
+use super::reset::Start;
 use super::session::{Closing, Queue, Queued, ReplyMode};
 use super::spec::{Context, Flags, Handler, Outcome};
 use super::stats::Stats;
@@ -68,6 +69,8 @@ pub struct Core {
     pub turn: Turn,
     pub chance: Chance,
     pub config: Config,
+    /// What KEYLATCH RESET goes back to.
+    pub start: Start,
     pub table: &'static Table,
     pub keyspace: Keyspace,
     pub effects: Effects,
@@ -96,6 +99,7 @@ pub struct Core {
 impl Core {
     /// A server that has just been started and has no client.
     pub fn new(config: Config, table: &'static Table, clock: Clock, mut chance: Chance) -> Self {
+        let start = Start { config: config.clone(), clock: clock.clone(), chance: chance.clone() };
         let hash_seed = chance.bits();
         let effects = Effects { classes: config.notify_keyspace_events.0, ..Effects::default() };
         let identity = Identity {
@@ -114,6 +118,7 @@ impl Core {
             clock,
             chance,
             config,
+            start,
             table,
             effects,
             clients: Clients::default(),
@@ -181,8 +186,11 @@ impl Core {
                 _ => Busy::No,
             },
             out_of_memory: command.has(Flags::DENYOOM) && self.out_of_memory(),
-            debug_allowed: !command.has(Flags::PROTECTED)
-                || self.config.enable_debug_command.allows(session.local),
+            guarded_allowed: if command.has(Flags::TEST) {
+                self.config.enable_test_commands.allows(session.local)
+            } else {
+                self.config.enable_debug_command.allows(session.local)
+            },
         }
     }
 

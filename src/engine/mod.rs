@@ -6,6 +6,7 @@ pub mod clients;
 pub mod core;
 pub mod figures;
 pub mod reconfigure;
+pub mod reset;
 pub mod scripting;
 pub mod session;
 pub mod settle;

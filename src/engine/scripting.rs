@@ -136,6 +136,11 @@ impl ScriptHost {
         reply: &mut dyn Reply,
     ) -> Result<(), CommandError> {
         let Some(lent) = core.as_deref_mut() else { return Err(CommandError::NoScript) };
+        if request == ScriptRequest::Reset {
+            *self = ScriptHost::new(lent);
+            reply.ok();
+            return Ok(());
+        }
         let db = lent.clients.get(client).db;
         lent.script =
             Some(ScriptRun { running: Running::default(), client, watch: Stopwatch::start(), mark: 0 });

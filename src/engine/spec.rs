@@ -76,6 +76,8 @@ flags! {
     /// Ours: adds no ACL category `dangerous` though it is `admin`, and the like, are listed in
     /// the entry's `acl`.
     EXTENSION = 26 "";
+    /// Ours: needs enable-test-commands.
+    TEST = 27 "";
 }
 
 impl Flags {
@@ -239,6 +241,8 @@ pub enum ScriptRequest {
     Exists,
     /// SCRIPT FLUSH.
     Flush,
+    /// Everything is forgotten, as at the start (KEYLATCH RESET).
+    Reset,
     /// SCRIPT SHOW.
     Show,
     /// FCALL, FCALL_RO; keys are `args[3..3 + keys]`.

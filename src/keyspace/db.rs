@@ -300,7 +300,8 @@ impl Db {
         }
         // The keys are gone, so nothing may be asked of the index from here on.
         let chunks = (n * CHUNKS_A_THOUSAND).div_ceil(1000);
-        (0..chunks).all(|_| self.index.drop_chunk() || self.volatile.drop_chunk() || self.entries.drop_chunk())
+        (0..chunks)
+            .all(|_| self.index.drop_chunk() || self.volatile.drop_chunk() || self.entries.drop_chunk())
     }
 
     /// One call of SCAN: visits up to `count` entries below `cursor` (0: from the top) and

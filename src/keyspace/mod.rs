@@ -40,6 +40,11 @@ impl Keyspace {
         &mut self.dbs[index]
     }
 
+    /// Keys the hashes of databases that are emptied from here on by `seed`.
+    pub fn set_hash_seed(&mut self, seed: u64) {
+        self.hash_seed = seed;
+    }
+
     /// Takes a database's content out, leaving it empty.
     pub fn take(&mut self, index: usize) -> Db {
         std::mem::replace(&mut self.dbs[index], Db::new(self.hash_seed))

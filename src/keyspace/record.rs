@@ -189,9 +189,7 @@ impl Record {
                 bytes[4..8].copy_from_slice(&meta.to_le_bytes());
             }
             // Room for twice the value is kept; more goes back.
-            Record::Large(large)
-                if value.len() > SMALL_MAX && large.value.capacity() / 2 <= value.len() =>
-            {
+            Record::Large(large) if value.len() > SMALL_MAX && large.value.capacity() / 2 <= value.len() => {
                 large.value.clear();
                 large.value.extend_from_slice(value);
                 large.meta = meta;
