@@ -55,6 +55,12 @@ impl Config {
         found
     }
 
+    /// What must be done where `self` takes the place of `other`.
+    pub fn differs_from(&self, other: &Config) -> Hooks {
+        let changed = super::all().filter(|param| param.print(self) != param.print(other));
+        changed.fold(Hooks::NONE, |hooks, param| hooks.or(param.hooks))
+    }
+
     /// Sets a parameter before the start, fixed ones too. `Err`: the reason, with the name.
     pub fn preset(&mut self, name: &str, value: &str) -> Result<(), String> {
         let param = find(name.as_bytes()).ok_or_else(|| format!("there is no parameter '{name}'"))?;

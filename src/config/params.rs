@@ -49,9 +49,6 @@ impl Hooks {
     /// Drop the latency histograms when they are turned off.
     pub const LATENCY: Hooks = Hooks(1 << 10);
 
-    /// All of them.
-    pub const ALL: Hooks = Hooks(u32::MAX);
-
     /// Whether any of `other` is in.
     pub const fn has(self, other: Hooks) -> bool {
         self.0 & other.0 != 0

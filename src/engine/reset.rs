@@ -35,12 +35,13 @@ impl Core {
         }
         self.settle();
         let start = self.start.clone();
+        let hooks = start.config.differs_from(&self.config);
         self.config = start.config;
         self.clock = start.clock;
         self.reseed(start.chance);
         self.active_expire = true;
         self.reset_statistics();
         self.begin_turn();
-        self.reconfigure(Hooks::ALL)
+        self.reconfigure(hooks)
     }
 }
