@@ -151,7 +151,8 @@ fn clients(page: &mut Page<'_>) -> fmt::Result {
 
 fn memory_figures(page: &mut Page<'_>) -> fmt::Result {
     let core = page.core;
-    let (used, resident, total) = (memory::allocated(), process::resident(), process::total_memory());
+    let (own, resident, total) = (memory::figures(), process::resident(), process::total_memory());
+    let used = own.allocated;
     let peak = core.peak_memory.max(used);
     let start = core.memory_at_start.min(used);
     let share = |part: u64, whole: u64| if whole == 0 { 0.0 } else { part as f64 * 100.0 / whole as f64 };
@@ -166,9 +167,9 @@ fn memory_figures(page: &mut Page<'_>) -> fmt::Result {
     let dataset = used.saturating_sub(start + clients);
     page.line("used_memory_dataset", dataset)?;
     page.line("used_memory_dataset_perc", format_args!("{:.2}%", share(dataset, used - start)))?;
-    page.line("allocator_allocated", used)?;
-    page.line("allocator_active", used)?;
-    page.line("allocator_resident", resident)?;
+    page.line("allocator_allocated", own.allocated)?;
+    page.line("allocator_active", own.active)?;
+    page.line("allocator_resident", own.resident)?;
     page.bytes("total_system_memory", total)?;
     page.line("used_memory_lua", lua.memory)?;
     page.line("used_memory_vm_eval", lua.memory)?;
@@ -183,16 +184,17 @@ fn memory_figures(page: &mut Page<'_>) -> fmt::Result {
     page.bytes("used_memory_scripts", lua.script_bytes)?;
     page.bytes("maxmemory", core.config.maxmemory)?;
     page.line("maxmemory_policy", "noeviction")?;
-    let ratio = if used == 0 { 0.0 } else { resident as f64 / used as f64 };
-    let beyond = resident as i64 - used as i64;
-    page.line("allocator_frag_ratio", "1.00")?;
-    page.line("allocator_frag_bytes", 0)?;
-    page.line("allocator_rss_ratio", format_args!("{ratio:.2}"))?;
-    page.line("allocator_rss_bytes", beyond)?;
-    page.line("rss_overhead_ratio", "1.00")?;
-    page.line("rss_overhead_bytes", 0)?;
-    page.line("mem_fragmentation_ratio", format_args!("{ratio:.2}"))?;
-    page.line("mem_fragmentation_bytes", beyond)?;
+    // How much more the second is than the first: as a ratio, and in bytes.
+    let mut overhead = |name: &str, part: u64, whole: u64| {
+        let (ratio, bytes) = name.split_once(' ').unwrap_or((name, ""));
+        let times = if part == 0 { 0.0 } else { whole as f64 / part as f64 };
+        page.line(ratio, format_args!("{times:.2}"))?;
+        page.line(bytes, whole.cast_signed() - part.cast_signed())
+    };
+    overhead("allocator_frag_ratio allocator_frag_bytes", own.allocated, own.active)?;
+    overhead("allocator_rss_ratio allocator_rss_bytes", own.active, own.resident)?;
+    overhead("rss_overhead_ratio rss_overhead_bytes", own.resident, resident)?;
+    overhead("mem_fragmentation_ratio mem_fragmentation_bytes", used, resident)?;
     page.zeros(&[
         "mem_not_counted_for_evict",
         "mem_replication_backlog",
