@@ -31,6 +31,12 @@ impl Chance {
         self.0.next_u64()
     }
 
+    /// True with `probability`, 0 to 1.
+    pub fn happens(&mut self, probability: f64) -> bool {
+        // Drawn even where the answer is certain, so that a rule's odds do not shift later draws.
+        ((self.bits() >> 11) as f64) < probability * (1u64 << 53) as f64
+    }
+
     /// `n` random lower-case hexadecimal digits (run ids and the like).
     pub fn hex(&mut self, n: usize) -> String {
         (0..n).map(|_| char::from(b"0123456789abcdef"[self.below(16) as usize])).collect()

@@ -4,6 +4,7 @@
 pub mod admit;
 pub mod clients;
 pub mod core;
+pub mod faults;
 pub mod figures;
 pub mod reconfigure;
 pub mod reset;
