@@ -3,6 +3,7 @@
 pub mod chance;
 pub mod clock;
 pub mod error;
+pub mod extended;
 pub mod glob;
 pub mod histogram;
 pub mod memory;

@@ -2,10 +2,17 @@
 
 pub mod config;
 pub mod connection;
+pub mod counter;
 pub mod debug;
+pub mod expiry;
+pub mod generic;
 pub mod help;
 pub mod info;
 pub mod keylatch;
 pub mod lolwut;
+pub mod object;
+pub mod options;
+pub mod scan;
 pub mod server;
+pub mod string;
 pub mod table;

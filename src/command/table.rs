@@ -7,11 +7,17 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     Table::new(&[
         super::config::COMMANDS,
         super::connection::COMMANDS,
+        super::counter::COMMANDS,
         super::debug::COMMANDS,
+        super::expiry::COMMANDS,
+        super::generic::COMMANDS,
         super::info::COMMANDS,
         super::keylatch::COMMANDS,
         super::lolwut::COMMANDS,
+        super::object::COMMANDS,
+        super::scan::COMMANDS,
         super::server::COMMANDS,
+        super::string::COMMANDS,
     ])
 });
 

@@ -158,6 +158,11 @@ impl<'a> Access<'a> {
         true
     }
 
+    /// A uniformly chosen key, past its deadline or not.
+    pub fn random(&mut self) -> Option<Slot> {
+        self.keyspace.db(self.db).random(self.chance)
+    }
+
     /// The value at `slot`, which must be there.
     #[inline]
     pub fn value(&self, slot: Slot) -> &[u8] {

@@ -10,3 +10,4 @@ pub mod tree;
 pub use args::Args;
 pub use encode::{Protocol, RespWriter};
 pub use reply::Reply;
+pub use tree::{Tree, TreeReply};

@@ -1,0 +1,328 @@
+//! Commands on keys whatever they hold: removing, counting, renaming, copying, moving; and on whole
+//! databases. Not here: walking them (`scan`), deadlines (`expiry`).
+
+use super::options;
+use crate::base::clock::UnixMs;
+use crate::base::error::CommandError;
+use crate::engine::spec::{Arity, Flags, Group, Handler, KeySpec, Spec};
+use crate::keyspace::{Access, Encoding, Event, Slot, Ttl};
+use crate::resp::{Args, Reply};
+
+type Answer = Result<(), CommandError>;
+
+const WRITE: Flags = Flags::WRITE;
+const READ: Flags = Flags::READONLY;
+const FAST: Flags = Flags::FAST;
+const SUM: &[&str] = &["request_policy:multi_shard", "response_policy:agg_sum"];
+const ALL: &[&str] = &["request_policy:all_shards", "response_policy:all_succeeded"];
+
+/// What emptying commands have in common.
+const FLUSH: Spec = Spec {
+    group: Group::Server,
+    synopsis: "[ASYNC | SYNC]",
+    arity: Arity::AtLeast(1),
+    flags: WRITE,
+    tips: ALL,
+    acl: &["keyspace", "dangerous"],
+    history: &[("4.0.0", "`ASYNC`."), ("6.2.0", "`SYNC`.")],
+    ..Spec::NONE
+};
+
+/// The entries.
+pub const COMMANDS: &[Spec] = &[
+    Spec {
+        name: "del",
+        complexity: "O(N), N being the number of keys.",
+        summary: "Removes keys.",
+        synopsis: "key [key ...]",
+        arity: Arity::AtLeast(2),
+        flags: WRITE,
+        keys: &[KeySpec::range(1, -1, 1, &["RM", "delete"])],
+        tips: SUM,
+        handler: Handler::Keys(del),
+        ..Spec::NONE
+    },
+    Spec {
+        name: "unlink",
+        since: "4.0.0",
+        complexity: "O(N), N being the number of keys.",
+        summary: "Removes keys. The same as DEL: no value here is so large in parts that it must wait.",
+        synopsis: "key [key ...]",
+        arity: Arity::AtLeast(2),
+        flags: WRITE.or(FAST),
+        keys: &[KeySpec::range(1, -1, 1, &["RM", "delete"])],
+        tips: SUM,
+        handler: Handler::Keys(del),
+        ..Spec::NONE
+    },
+    Spec {
+        name: "exists",
+        complexity: "O(N), N being the number of keys.",
+        summary: "Counts how many of the keys are there; one that is named twice counts twice.",
+        synopsis: "key [key ...]",
+        arity: Arity::AtLeast(2),
+        flags: READ.or(FAST),
+        keys: &[KeySpec::range(1, -1, 1, &["RO"])],
+        tips: SUM,
+        history: &[("3.0.3", "More than one `key`.")],
+        handler: Handler::Keys(|keys, args, reply| {
+            count(args, reply, |key| keys.peek(key).is_some());
+            Ok(())
+        }),
+        ..Spec::NONE
+    },
+    Spec {
+        name: "touch",
+        since: "3.2.1",
+        complexity: "O(N), N being the number of keys.",
+        summary: "Notes that keys are in use, and counts how many are there.",
+        synopsis: "key [key ...]",
+        arity: Arity::AtLeast(2),
+        flags: READ.or(FAST),
+        keys: &[KeySpec::range(1, -1, 1, &["RO"])],
+        tips: SUM,
+        handler: Handler::Keys(|keys, args, reply| {
+            count(args, reply, |key| keys.look(key).is_some());
+            Ok(())
+        }),
+        ..Spec::NONE
+    },
+    Spec {
+        name: "type",
+        summary: "Names the type of what a key holds.",
+        synopsis: "key",
+        arity: Arity::Exactly(2),
+        flags: READ.or(FAST),
+        keys: &[KeySpec::one(1, &["RO"])],
+        handler: Handler::Keys(|keys, args, reply| {
+            reply.simple(if keys.peek(args.get(1)).is_some() { b"string" } else { b"none" });
+            Ok(())
+        }),
+        ..Spec::NONE
+    },
+    Spec {
+        name: "rename",
+        summary: "Gives a key another name, over whatever had it.",
+        synopsis: "key newkey",
+        arity: Arity::Exactly(3),
+        flags: WRITE,
+        keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["OW", "update"])],
+        handler: Handler::Keys(rename),
+        ..Spec::NONE
+    },
+    Spec {
+        name: "renamenx",
+        summary: "Gives a key another name if nothing has it.",
+        synopsis: "key newkey",
+        arity: Arity::Exactly(3),
+        flags: WRITE.or(FAST),
+        keys: &[KeySpec::one(1, &["RW", "access", "delete"]), KeySpec::one(2, &["OW", "insert"])],
+        history: &[("3.2.0", "No error any more where both names are the same.")],
+        handler: Handler::Keys(renamenx),
+        ..Spec::NONE
+    },
+    Spec {
+        name: "copy",
+        since: "6.2.0",
+        complexity: "O(1) but for the bytes of the value.",
+        summary: "Copies a key and its deadline, to another database if asked.",
+        synopsis: "source destination [DB destination-db] [REPLACE]",
+        arity: Arity::AtLeast(3),
+        flags: WRITE.or(Flags::DENYOOM),
+        keys: &[KeySpec::one(1, &["RO", "access"]), KeySpec::one(2, &["OW", "update"])],
+        handler: Handler::Keys(copy),
+        ..Spec::NONE
+    },
+    Spec {
+        name: "move",
+        summary: "Moves a key to another database, where it must not be.",
+        synopsis: "key db",
+        arity: Arity::Exactly(3),
+        flags: WRITE.or(FAST),
+        keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+        handler: Handler::Keys(move_key),
+        ..Spec::NONE
+    },
+    Spec {
+        name: "swapdb",
+        group: Group::Server,
+        since: "4.0.0",
+        complexity: "O(N), N being the number of watched keys in both databases.",
+        summary: "Exchanges the contents of two databases.",
+        synopsis: "index1 index2",
+        arity: Arity::Exactly(3),
+        flags: WRITE.or(FAST),
+        acl: &["keyspace", "dangerous"],
+        handler: Handler::Keys(swapdb),
+        ..Spec::NONE
+    },
+    Spec {
+        name: "flushdb",
+        complexity: "O(1); memory is given back bit by bit afterwards.",
+        summary: "Removes all keys of the chosen database.",
+        handler: Handler::Keys(flushdb),
+        ..FLUSH
+    },
+    Spec {
+        name: "flushall",
+        complexity: "O(1) for each database; memory is given back bit by bit afterwards.",
+        summary: "Removes all keys of all databases.",
+        handler: Handler::Keys(flushall),
+        ..FLUSH
+    },
+];
+
+fn del(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    count(args, reply, |key| {
+        let slot = keys.find(key);
+        if slot.is_some() {
+            keys.remove(slot, key, Event::DEL);
+        }
+        slot.is_some()
+    });
+    Ok(())
+}
+
+/// Says for how many of the keys `test` holds.
+fn count(args: &Args<'_>, reply: &mut dyn Reply, mut test: impl FnMut(&[u8]) -> bool) {
+    let n = args.rest(1).iter().filter(|key| test(key)).count();
+    reply.integer(n as i64);
+}
+
+/// What a key holds, to be put elsewhere.
+struct Held {
+    value: Vec<u8>,
+    encoding: Encoding,
+    deadline: Option<UnixMs>,
+}
+
+impl Held {
+    fn of(keys: &Access<'_>, slot: Slot) -> Self {
+        Held {
+            value: keys.value(slot).to_vec(),
+            encoding: keys.db().encoding(slot),
+            deadline: keys.deadline(slot),
+        }
+    }
+
+    fn put(&self, keys: &mut Access<'_>, key: &[u8], event: Event) {
+        let slot = keys.find(key);
+        let ttl = self.deadline.map_or(Ttl::Clear, Ttl::At);
+        keys.put(slot, key, &self.value, self.encoding, ttl, event);
+    }
+}
+
+fn rename(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let (from, to) = (args.get(1), args.get(2));
+    let slot = keys.find(from);
+    if !slot.is_some() {
+        return Err(CommandError::NoSuchKey);
+    }
+    if from != to {
+        rename_to(keys, slot, from, to);
+    }
+    reply.ok();
+    Ok(())
+}
+
+fn renamenx(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let (from, to) = (args.get(1), args.get(2));
+    if !keys.find(from).is_some() {
+        return Err(CommandError::NoSuchKey);
+    }
+    let free = !keys.find(to).is_some();
+    if free {
+        let slot = keys.find(from);
+        rename_to(keys, slot, from, to);
+    }
+    reply.integer(i64::from(free));
+    Ok(())
+}
+
+fn rename_to(keys: &mut Access<'_>, slot: Slot, from: &[u8], to: &[u8]) {
+    let held = Held::of(keys, slot);
+    keys.remove(slot, from, Event::RENAME_FROM);
+    held.put(keys, to, Event::RENAME_TO);
+}
+
+fn copy(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let (mut db, mut replace) = (keys.db_index(), false);
+    let mut i = 3;
+    while i < args.len() {
+        if args.is(i, "replace") {
+            replace = true;
+        } else if args.is(i, "db") && i + 1 < args.len() {
+            i += 1;
+            db = options::database(args, i, keys.db_count())?;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        i += 1;
+    }
+    let (from, to) = (args.get(1), args.get(2));
+    if db == keys.db_index() && from == to {
+        return Err(CommandError::SameObject);
+    }
+    let slot = keys.look(from);
+    let free = slot.is_some() && (replace || !keys.other(db).find(to).is_some());
+    if free {
+        // Looking for the other name may have moved this one.
+        let slot = keys.find(from);
+        Held::of(keys, slot).put(&mut keys.other(db), to, Event::COPY_TO);
+    }
+    reply.integer(i64::from(free));
+    Ok(())
+}
+
+fn move_key(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let db = options::database(args, 2, keys.db_count())?;
+    if db == keys.db_index() {
+        return Err(CommandError::SameObject);
+    }
+    let key = args.get(1);
+    let slot = keys.find(key);
+    let free = slot.is_some() && !keys.other(db).find(key).is_some();
+    if free {
+        let held = Held::of(keys, slot);
+        keys.remove(slot, key, Event::MOVE_FROM);
+        held.put(&mut keys.other(db), key, Event::MOVE_TO);
+    }
+    reply.integer(i64::from(free));
+    Ok(())
+}
+
+fn swapdb(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let first = options::int32(args, 1, Some(CommandError::InvalidFirstDbIndex))?;
+    let second = options::int32(args, 2, Some(CommandError::InvalidSecondDbIndex))?;
+    let count = keys.db_count();
+    let known =
+        |n: i32| usize::try_from(n).ok().filter(|&n| n < count).ok_or(CommandError::DbIndexOutOfRange);
+    let (first, second) = (known(first)?, known(second)?);
+    if first != second {
+        keys.swap(first, second);
+    }
+    reply.ok();
+    Ok(())
+}
+
+/// ASYNC and SYNC are read and make no difference: the content is handed over either way.
+fn check_flush_mode(args: &Args<'_>) -> Answer {
+    let fine = args.len() == 1 || args.len() == 2 && (args.is(1, "sync") || args.is(1, "async"));
+    if fine { Ok(()) } else { Err(CommandError::Syntax) }
+}
+
+fn flushdb(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    check_flush_mode(args)?;
+    keys.flush(keys.db_index());
+    reply.ok();
+    Ok(())
+}
+
+fn flushall(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    check_flush_mode(args)?;
+    for db in 0..keys.db_count() {
+        keys.flush(db);
+    }
+    reply.ok();
+    Ok(())
+}
