@@ -107,7 +107,7 @@ impl Extended {
     }
 
     /// The sum; `None`: not a number (infinity less infinity).
-    pub fn add(self, other: Self) -> Option<Self> {
+    pub fn plus(self, other: Self) -> Option<Self> {
         use Extended::{Finite, Infinite};
         match (self, other) {
             (Infinite { negative: a }, Infinite { negative: b }) if a != b => None,
@@ -197,7 +197,7 @@ mod tests {
 
     fn sum(a: &str, b: &str) -> String {
         let read = |text: &str| Extended::parse(text.as_bytes()).unwrap_or_else(|| panic!("{text}"));
-        read(a).add(read(b)).map_or("nan".into(), |sum| sum.to_string())
+        read(a).plus(read(b)).map_or("nan".into(), |sum| sum.to_string())
     }
 
     #[test]

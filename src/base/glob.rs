@@ -37,16 +37,17 @@ pub fn matches(pattern: &[u8], text: &[u8], nocase: bool) -> bool {
             star = Some((p, t));
             continue;
         }
-        if t < text.len() && p < pattern.len() {
-            if let Some(next) = one(pattern, p, text[t], nocase) {
-                (p, t) = (next, t + 1);
-                if t == text.len() {
-                    while pattern.get(p) == Some(&b'*') {
-                        p += 1;
-                    }
+        if t < text.len()
+            && p < pattern.len()
+            && let Some(next) = one(pattern, p, text[t], nocase)
+        {
+            (p, t) = (next, t + 1);
+            if t == text.len() {
+                while pattern.get(p) == Some(&b'*') {
+                    p += 1;
                 }
-                continue;
             }
+            continue;
         }
         match &mut star {
             // Nothing is left for what follows the star: Redis does not try the empty rest.

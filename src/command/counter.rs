@@ -88,8 +88,53 @@ fn incrbyfloat(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) ->
     let old = if slot.is_some() { keys.value(slot) } else { b"0" };
     let old = Extended::parse(old).ok_or(CommandError::NotAFloat)?;
     let by = Extended::parse(args.get(2)).ok_or(CommandError::NotAFloat)?;
-    let new = old.add(by).filter(|new| new.is_finite()).ok_or(CommandError::NanOrInfinity)?.to_string();
+    let new = old.plus(by).filter(|new| new.is_finite()).ok_or(CommandError::NanOrInfinity)?.to_string();
     keys.put(slot, key, new.as_bytes(), Encoding::Text, Ttl::Keep, Event::INCRBYFLOAT);
     reply.text(&new);
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+
+    #[test]
+    fn counting() {
+        check(
+            r#"
+            > INCR n
+            (integer) 1
+            ~ incrby
+            > DECRBY n 11
+            (integer) -10
+            > EXPIRE n 100
+            (integer) 1
+            > INCRBY n 9223372036854775807
+            (integer) 9223372036854775797
+            > TTL n
+            (integer) 100
+            > INCRBY n 100
+            (error) ERR increment or decrement would overflow
+            > DECRBY n -9223372036854775808
+            (error) ERR decrement would overflow
+            > SET n " 1"
+            OK
+            > INCR n
+            (error) ERR value is not an integer or out of range
+            > INCRBYFLOAT n 1
+            (error) ERR value is not a valid float
+            > SET n 10.50
+            OK
+            > INCRBYFLOAT n 0.1
+            "10.6"
+            ~ incrbyfloat
+            > INCRBYFLOAT n inf
+            (error) ERR increment would produce NaN or Infinity
+            > INCRBYFLOAT m 3
+            "3"
+            > OBJECT ENCODING m
+            "embstr"
+            "#,
+        );
+    }
 }

@@ -158,3 +158,80 @@ fn persist(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Ans
     reply.integer(i64::from(volatile));
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+
+    #[test]
+    fn deadlines() {
+        check(
+            r#"
+            > EXPIRE k 10
+            (integer) 0
+            > TTL k
+            (integer) -2
+            > SET k v
+            OK
+            > TTL k
+            (integer) -1
+            > EXPIRE k 10
+            (integer) 1
+            ~ expire
+            > EXPIRETIME k
+            (integer) 1010
+            > PEXPIRETIME k
+            (integer) 1010000
+            @advance 8501
+            > TTL k
+            (integer) 1
+            > PTTL k
+            (integer) 1499
+            > PERSIST k
+            (integer) 1
+            ~ persist
+            > PERSIST k
+            (integer) 0
+            > PEXPIRE k -1
+            (integer) 1
+            ~ del
+            > EXISTS k
+            (integer) 0
+            "#,
+        );
+    }
+
+    #[test]
+    fn conditions() {
+        check(
+            r#"
+            > SET k v
+            OK
+            > EXPIRE k 10 XX
+            (integer) 0
+            > EXPIRE k 10 GT
+            (integer) 0
+            > EXPIRE k 10 LT
+            (integer) 1
+            > EXPIRE k 20 NX
+            (integer) 0
+            > EXPIRE k 10 GT
+            (integer) 0
+            > EXPIRE k 20 XX GT
+            (integer) 1
+            > EXPIRE k 20 LT
+            (integer) 0
+            > EXPIRE k 1 NX XX
+            (error) ERR NX and XX, GT or LT options at the same time are not compatible
+            > EXPIRE k 1 GT LT
+            (error) ERR GT and LT options at the same time are not compatible
+            > EXPIRE k 1 AB
+            (error) ERR Unsupported option AB
+            > EXPIRE k 9223372036854775807
+            (error) ERR invalid expire time in 'expire' command
+            > PEXPIREAT k 9223372036854775807
+            (integer) 1
+            "#,
+        );
+    }
+}

@@ -326,3 +326,87 @@ fn flushall(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> An
     reply.ok();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+
+    #[test]
+    fn names() {
+        check(
+            r#"
+            > SET a 1 PX 5000
+            OK
+            > RENAME a b
+            OK
+            ~ rename_from rename_to
+            > PTTL b
+            (integer) 5000
+            > RENAME a b
+            (error) ERR no such key
+            > RENAME b b
+            OK
+            ~
+            > RENAMENX b b
+            (integer) 0
+            > SET a 2
+            OK
+            > RENAMENX a b
+            (integer) 0
+            > RENAME a b
+            OK
+            > PTTL b
+            (integer) -1
+            > DEL a b b
+            (integer) 1
+            ~ del
+            "#,
+        );
+    }
+
+    #[test]
+    fn databases() {
+        check(
+            r#"
+            > SET a 1 PX 5000
+            OK
+            > COPY a b
+            (integer) 1
+            ~ copy_to
+            > COPY a b
+            (integer) 0
+            > COPY a b REPLACE
+            (integer) 1
+            > COPY a a
+            (error) ERR source and destination objects are the same
+            > COPY a a DB 1
+            (integer) 1
+            > COPY a a DB 16
+            (error) ERR DB index is out of range
+            > MOVE a 1
+            (integer) 0
+            > MOVE a 0
+            (error) ERR source and destination objects are the same
+            > MOVE a 2
+            (integer) 1
+            ~ move_from move_to
+            > EXISTS a b b
+            (integer) 2
+            > SWAPDB 0 2
+            OK
+            > PTTL a
+            (integer) 5000
+            > SWAPDB x 2
+            (error) ERR invalid first DB index
+            > SWAPDB 0 99
+            (error) ERR DB index is out of range
+            > FLUSHALL
+            OK
+            > DBSIZE
+            (integer) 0
+            > FLUSHDB SYNC ASYNC
+            (error) ERR syntax error
+            "#,
+        );
+    }
+}

@@ -16,3 +16,5 @@ pub mod scan;
 pub mod server;
 pub mod string;
 pub mod table;
+#[cfg(test)]
+mod testing;

@@ -177,3 +177,54 @@ fn randomkey(keys: &mut Access<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> 
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+    use super::parse_cursor;
+
+    #[test]
+    fn walking() {
+        check(
+            r#"
+            > SET lock:1 a
+            OK
+            > SCAN 0 MATCH lock:* COUNT 100 TYPE string
+            1) "0"
+            2) 1) "lock:1"
+            > SCAN 0 TYPE list
+            1) "0"
+            2) (empty array)
+            > SCAN 0 COUNT 0
+            (error) ERR syntax error
+            > SCAN x
+            (error) ERR invalid cursor
+            > SET stale b PX 1
+            OK
+            @advance 1
+            > DBSIZE
+            (integer) 2
+            > KEYS *
+            1) "lock:1"
+            > SCAN 0
+            1) "0"
+            2) 1) "lock:1"
+            ~ expired
+            > DBSIZE
+            (integer) 1
+            > RANDOMKEY
+            "lock:1"
+            "#,
+        );
+    }
+
+    #[test]
+    fn cursors() {
+        assert_eq!(parse_cursor(b""), Some(0));
+        assert_eq!(parse_cursor(b"+07"), Some(7));
+        assert_eq!(parse_cursor(b"-1"), Some(u64::MAX));
+        for text in [&b"-"[..], b" 1", b"1x", b"18446744073709551616"] {
+            assert_eq!(parse_cursor(text), None);
+        }
+    }
+}

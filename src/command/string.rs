@@ -437,3 +437,186 @@ fn setrange(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> An
     reply.integer(old_len.max(end) as i64);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+
+    #[test]
+    fn set_on_a_condition_and_with_a_deadline() {
+        check(
+            r#"
+            > SET lock token NX PX 30000
+            OK
+            ~ set expire
+            > SET lock other NX PX 30000
+            (nil)
+            ~
+            > set lock other nx get
+            "token"
+            > PTTL lock
+            (integer) 30000
+            > SET lock next XX KEEPTTL
+            OK
+            > PTTL lock
+            (integer) 30000
+            > SET lock last GET
+            "next"
+            ~ set
+            > PTTL lock
+            (integer) -1
+            > SET none v XX
+            (nil)
+            > SET none v XX GET
+            (nil)
+            > SET k v EX 1
+            OK
+            @advance 999
+            > GET k
+            "v"
+            @advance 1
+            > GET k
+            (nil)
+            ~ expired
+            > SET k v PXAT 5
+            OK
+            ~ set expire
+            > GET k
+            (nil)
+            "#,
+        );
+    }
+
+    #[test]
+    fn set_refuses() {
+        for options in [
+            "NX XX",
+            "EX",
+            "PX",
+            "EX 1 PX 1",
+            "EX 1 KEEPTTL",
+            "KEEPTTL PXAT 5",
+            "PERSIST",
+            "NX 5",
+            "GETT",
+            "EX 1 EXAT 1",
+        ] {
+            check(&format!("> SET k v {options}\n(error) ERR syntax error"));
+        }
+        for options in
+            ["EX 0", "PX -1", "EX 9223372036854775807", "EXAT 9223372036854776", "PX 9223372036854775807"]
+        {
+            check(&format!("> SET k v {options}\n(error) ERR invalid expire time in 'set' command"));
+        }
+        check("> SET k v EX x\n(error) ERR value is not an integer or out of range");
+        check("> SET k v NX NX EX 5 EX 7\nOK\n> TTL k\n(integer) 7");
+        check("> SETEX k 0 v\n(error) ERR invalid expire time in 'setex' command");
+        check("> PSETEX k -1 v\n(error) ERR invalid expire time in 'psetex' command");
+    }
+
+    #[test]
+    fn getex_getdel_getset() {
+        check(
+            r#"
+            > GETEX k EX x
+            (nil)
+            > SET k v
+            OK
+            > GETEX k EX 0
+            (error) ERR invalid expire time in 'getex' command
+            > GETEX k PX 500
+            "v"
+            ~ expire
+            > PTTL k
+            (integer) 500
+            > GETEX k
+            "v"
+            ~
+            > GETEX k PERSIST
+            "v"
+            ~ persist
+            > GETEX k PERSIST
+            "v"
+            ~
+            > GETEX k PERSIST EX 5
+            (error) ERR syntax error
+            > GETEX k EXAT 1
+            "v"
+            ~ del
+            > GETSET k a
+            (nil)
+            > GETSET k b
+            "a"
+            ~ set
+            > GETDEL k
+            "b"
+            ~ del
+            > GETDEL k
+            (nil)
+            "#,
+        );
+    }
+
+    #[test]
+    fn several_keys() {
+        check(
+            r#"
+            > MSET a 1 b 2 a 3
+            OK
+            ~ set set set
+            > MGET a b c
+            1) "3"
+            2) "2"
+            3) (nil)
+            > MSETNX c 1 a 2
+            (integer) 0
+            > MSETNX c 1 d 2
+            (integer) 1
+            > MSET a 1 b
+            (error) ERR wrong number of arguments for 'mset' command
+            "#,
+        );
+    }
+
+    #[test]
+    fn parts() {
+        check(
+            r#"
+            > APPEND k hello
+            (integer) 5
+            ~ append
+            > APPEND k " world"
+            (integer) 11
+            > GETRANGE k 0 4
+            "hello"
+            > GETRANGE k -5 -1
+            "world"
+            > GETRANGE k -1 -5
+            ""
+            > GETRANGE k -9223372036854775808 9223372036854775807
+            "hello world"
+            > SUBSTR none 0 1
+            ""
+            > SETRANGE k 6 redis
+            (integer) 11
+            > GET k
+            "hello redis"
+            > SETRANGE new 2 x
+            (integer) 3
+            ~ setrange
+            > GET new
+            "\x00\x00x"
+            > SETRANGE new 9223372036854775807 ""
+            (integer) 3
+            > SETRANGE new 9223372036854775807 x
+            (error) ERR string exceeds maximum allowed size (proto-max-bulk-len)
+            > SETRANGE new -1 x
+            (error) ERR offset is out of range
+            > STRLEN new
+            (integer) 3
+            > OBJECT ENCODING new
+            "raw"
+            "#,
+        );
+    }
+}

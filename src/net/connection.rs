@@ -199,7 +199,7 @@ impl Conn {
     fn limits(&self, door: &mut dyn Door) -> Limits {
         let core = door.core();
         let authenticated = core.clients.get(self.place).authenticated;
-        Limits { max_bulk: core.config.proto_max_bulk_len, authenticated, ..Limits::default() }
+        Limits { max_bulk: core.config.proto_max_bulk_len, authenticated }
     }
 
     /// Writes `out` if nothing older waits; what the socket does not take waits in the outbox.
