@@ -92,6 +92,7 @@ fn start(mut config: Config, argv: &[OsString]) -> Result<u8, String> {
     core.identity.executable = executable.display().to_string();
     core.identity.config_file =
         core.config.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
+    crate::base::memory::purge_in_background();
     let serve = server::serve(
         core,
         bound,

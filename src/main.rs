@@ -7,14 +7,14 @@ use std::process::ExitCode;
 static ALLOCATOR: tikv_jemallocator::Jemalloc = tikv_jemallocator::Jemalloc;
 
 /// The allocator reads this at its start. One thread does nearly all the work: more arenas would
-/// only hold more free pages.
+/// only hold more free pages. Those go back within a fraction of a second instead of ten.
 #[allow(non_upper_case_globals)]
 // the allocator's own name for it
 // SAFETY: the allocator looks for a pointer to a C string under this name, and this is one.
 #[unsafe(export_name = "_rjem_malloc_conf")]
 pub static malloc_conf: Option<&'static c_char> = Some({
     // SAFETY: the literal lives for ever and has a first byte.
-    unsafe { &*c"narenas:1".as_ptr() }
+    unsafe { &*c"narenas:1,dirty_decay_ms:300".as_ptr() }
 });
 
 fn main() -> ExitCode {

@@ -15,6 +15,7 @@ use crate::base::clock::{Clock, Stopwatch, Turn, UnixMs};
 use crate::base::error::CommandError;
 use crate::config::Config;
 use crate::keyspace::access::Limits;
+use crate::keyspace::expire::Progress;
 use crate::keyspace::{Access, Db, Effects, Keyspace};
 use crate::resp::{Args, Protocol, Reply, RespWriter};
 use crate::script::Running;
@@ -92,8 +93,8 @@ pub struct Core {
     pub reaper: VecDeque<Box<Db>>,
     /// DEBUG SET-ACTIVE-EXPIRE.
     pub active_expire: bool,
-    /// Which database the active expire cycle looks at next.
-    pub expire_next_db: usize,
+    /// Where the active expire cycle goes on.
+    pub expire_progress: Progress,
 }
 
 impl Core {
@@ -129,7 +130,7 @@ impl Core {
             shutdown: None,
             reaper: VecDeque::new(),
             active_expire: true,
-            expire_next_db: 0,
+            expire_progress: Progress::default(),
         }
     }
 

@@ -3,9 +3,8 @@
 
 use super::core::Core;
 use super::session::Closing;
-
-/// The longest that one slice of background work may keep clients waiting, microseconds.
-const SLICE_MICROS: u64 = 500;
+use crate::base::clock::Stopwatch;
+use crate::keyspace::expire::{self, Effort};
 
 /// Entries of a flushed database that one slice drops.
 const REAP: usize = 2_000;
@@ -20,14 +19,29 @@ impl Core {
         more
     }
 
+    /// A slice of the active expire cycle. Tells whether it is behind.
     fn expire_slice(&mut self) -> bool {
-        false
+        if !self.active_expire {
+            return false;
+        }
+        let effort = Effort::new(self.config.active_expire_effort);
+        let (now, budget, watch) = (self.now(), effort.budget(self.config.hz), Stopwatch::start());
+        let (keyspace, progress) = (&mut self.keyspace, &mut self.expire_progress);
+        let (chance, effects) = (&mut self.chance, &mut self.effects);
+        let report = expire::cycle(keyspace, now, budget, effort, progress, chance, effects);
+        self.settle();
+        self.stats.expire_cycle_micros += watch.micros();
+        self.stats.expire_cap_reached += u64::from(report.behind);
+        if let Some(share) = report.stale_share() {
+            // The running mean that Redis keeps.
+            self.stats.expired_stale_share = share * 0.05 + self.stats.expired_stale_share * 0.95;
+        }
+        report.behind
     }
 
-    /// Drops a part of what was flushed.
+    /// Drops a part of what was flushed. Tells whether there is more.
     fn reap(&mut self) -> bool {
-        let Some(db) = self.reaper.front_mut() else { return false };
-        if db.is_empty() || true {
+        if self.reaper.front_mut().is_some_and(|db| !db.drop_some(REAP)) {
             self.reaper.pop_front();
         }
         !self.reaper.is_empty()

@@ -99,7 +99,7 @@ impl<'a> Access<'a> {
     pub fn find(&mut self, key: &[u8]) -> Slot {
         let slot = self.db().find(key);
         if slot.is_some() && self.is_due(slot) {
-            return self.expire(slot, key);
+            return self.expire(slot);
         }
         slot
     }
@@ -136,26 +136,39 @@ impl<'a> Access<'a> {
 
     /// The key's deadline has passed: it is gone for everyone from here on.
     #[cold]
-    fn expire(&mut self, slot: Slot, key: &[u8]) -> Slot {
-        if !self.limits.lazy_expire {
-            return Slot { pos: Slot::NONE, ..slot };
+    fn expire(&mut self, slot: Slot) -> Slot {
+        if self.limits.lazy_expire {
+            let db = self.keyspace.db_mut(self.db);
+            self.effects.expired += 1;
+            self.effects.record(self.db, db.key(slot), Event::EXPIRED);
+            db.remove(slot);
         }
-        self.db_mut().remove(slot);
-        self.effects.expired += 1;
-        self.effects.record(self.db, key, Event::EXPIRED);
         Slot { pos: Slot::NONE, ..slot }
     }
 
     /// Removes the key at `slot` if its deadline has passed, as the active cycle and SCAN do.
-    /// Tells whether it was removed.
+    /// Tells whether it has passed.
+    #[inline]
     pub fn expire_if_due(&mut self, slot: Slot) -> bool {
-        if !self.is_due(slot) {
-            return false;
+        let due = self.is_due(slot);
+        if due {
+            self.expire(slot);
         }
-        let key: Box<[u8]> = self.db().key(slot).into();
-        let slot = self.db().find(&key);
-        self.expire(slot, &key);
-        true
+        due
+    }
+
+    /// One call of SCAN: as `Db::scan`, but that keys past their deadline are removed instead of
+    /// visited.
+    pub fn scan(&mut self, cursor: u64, count: usize, mut visit: impl FnMut(&Db, Slot)) -> u64 {
+        let walk = self.db().below(cursor, count);
+        let next = walk.start as u64;
+        for pos in walk.rev() {
+            let slot = self.db().nth(pos);
+            if !self.expire_if_due(slot) {
+                visit(self.db(), slot);
+            }
+        }
+        next
     }
 
     /// A uniformly chosen key, past its deadline or not.
