@@ -62,9 +62,8 @@ thread_local! {
 /// the program uses another allocator.
 #[inline]
 pub fn allocated() -> u64 {
-    COUNTERS.with(|counters| {
-        counters.map_or(0, |(allocated, freed)| allocated.get().saturating_sub(freed.get()))
-    })
+    COUNTERS
+        .with(|counters| counters.map_or(0, |(allocated, freed)| allocated.get().saturating_sub(freed.get())))
 }
 
 /// Has a thread of the allocator's own give freed pages back to the system, soon and without holding
