@@ -2,10 +2,13 @@
 
 pub mod chance;
 pub mod clock;
+pub mod crc64;
 pub mod error;
 pub mod extended;
 pub mod glob;
 pub mod histogram;
+pub mod hyperloglog;
+pub mod lzf;
 pub mod memory;
 pub mod number;
 pub mod number_text;

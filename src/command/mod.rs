@@ -1,19 +1,25 @@
 //! Room `command`: one file a family; each is a list of entries and the handlers under it.
 
+pub mod bitfield;
+pub mod bitmap;
 pub mod config;
 pub mod connection;
 pub mod counter;
 pub mod debug;
+pub mod dump;
 pub mod expiry;
 pub mod generic;
 pub mod help;
+pub mod hyperloglog;
 pub mod info;
 pub mod keylatch;
+pub mod lcs;
 pub mod lolwut;
 pub mod object;
 pub mod options;
 pub mod scan;
 pub mod server;
+pub mod sort;
 pub mod string;
 pub mod table;
 #[cfg(test)]

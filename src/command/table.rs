@@ -5,18 +5,24 @@ use std::sync::LazyLock;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     Table::new(&[
+        super::bitfield::COMMANDS,
+        super::bitmap::COMMANDS,
         super::config::COMMANDS,
         super::connection::COMMANDS,
         super::counter::COMMANDS,
         super::debug::COMMANDS,
+        super::dump::COMMANDS,
         super::expiry::COMMANDS,
         super::generic::COMMANDS,
+        super::hyperloglog::COMMANDS,
         super::info::COMMANDS,
         super::keylatch::COMMANDS,
+        super::lcs::COMMANDS,
         super::lolwut::COMMANDS,
         super::object::COMMANDS,
         super::scan::COMMANDS,
         super::server::COMMANDS,
+        super::sort::COMMANDS,
         super::string::COMMANDS,
     ])
 });

@@ -246,6 +246,7 @@ impl Core {
         let session = self.clients.get(client);
         let limits = Limits {
             max_bulk_len: self.config.proto_max_bulk_len,
+            hll_sparse_max: self.config.hll_sparse_max_bytes,
             no_touch: session.no_touch,
             lazy_expire: true,
         };

@@ -34,6 +34,8 @@ pub struct Access<'a> {
 pub struct Limits {
     /// The longest string, bytes (`proto-max-bulk-len`).
     pub max_bulk_len: u64,
+    /// A sparse HyperLogLog of more bytes becomes dense (`hll-sparse-max-bytes`).
+    pub hll_sparse_max: u64,
     /// Whether reads leave the access time alone (CLIENT NO-TOUCH).
     pub no_touch: bool,
     /// Whether a key past its deadline is removed on access (it is nobody's in any case).
@@ -224,6 +226,17 @@ impl<'a> Access<'a> {
     ) {
         self.db_mut().modify(slot, encoding, edit);
         self.effects.record(self.db, key, event);
+    }
+
+    /// Changes only how OBJECT ENCODING reports the value at `slot`: its bytes stay, so nothing
+    /// happened that anyone must hear of.
+    pub fn recode(&mut self, slot: Slot, encoding: Encoding) {
+        self.db_mut().modify(slot, encoding, |_| {});
+    }
+
+    /// Sets when the key at `slot` was last used (RESTORE IDLETIME).
+    pub fn set_accessed(&mut self, slot: Slot, at: UnixMs) {
+        self.db_mut().touch(slot, at);
     }
 
     /// Sets or drops the deadline of the key at `slot`.

@@ -8,6 +8,8 @@ use super::db::{Db, Slot};
 pub struct Class(pub u16);
 
 impl Class {
+    /// None: nobody is notified.
+    pub const NONE: Class = Class(0);
     /// `K`: publish on `__keyspace@<db>__:<key>`.
     pub const KEYSPACE: Class = Class(1);
     /// `E`: publish on `__keyevent@<db>__:<event>`.
@@ -61,6 +63,8 @@ events! {
     RESTORE = "restore", GENERIC;
     EXPIRED = "expired", EXPIRED;
     EVICTED = "evicted", EVICTED;
+    /// A change that Redis gives no name (PFCOUNT keeps its count): it breaks watches, no more.
+    UNNAMED = "", NONE;
     /// A key came into being.
     NEW = "new", NEW;
     /// A read found nothing.

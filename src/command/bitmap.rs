@@ -1,0 +1,366 @@
+//! Strings as bits: SETBIT, GETBIT, BITCOUNT, BITPOS, BITOP. Not here: integers of any width
+//! inside a string (`bitfield`).
+
+use crate::base::error::CommandError;
+use crate::base::number;
+use crate::engine::spec::{Arity, Flags, Group, Handler, KeySpec, Spec};
+use crate::keyspace::{Access, Encoding, Event, Slot, Ttl};
+use crate::resp::{Args, Reply};
+
+type Answer = Result<(), CommandError>;
+
+const BAD_OFFSET: CommandError = CommandError::fixed("ERR bit offset is not an integer or out of range");
+
+const READ: &[KeySpec] = &[KeySpec::one(1, &["RO", "ACCESS"])];
+
+/// The entries.
+pub const COMMANDS: &[Spec] = &[
+    Spec {
+        name: "setbit",
+        group: Group::Bitmap,
+        since: "2.2.0",
+        summary: "Sets or clears one bit of a string and gives what it was; the string grows to hold it.",
+        synopsis: "key offset value",
+        arity: Arity::Exactly(4),
+        flags: Flags::WRITE.or(Flags::DENYOOM),
+        keys: &[KeySpec::one(1, &["RW", "ACCESS", "UPDATE"])],
+        handler: Handler::Keys(setbit),
+        ..Spec::NONE
+    },
+    Spec {
+        name: "getbit",
+        group: Group::Bitmap,
+        since: "2.2.0",
+        summary: "Gives one bit of a string.",
+        synopsis: "key offset",
+        arity: Arity::Exactly(3),
+        flags: Flags::READONLY.or(Flags::FAST),
+        keys: READ,
+        handler: Handler::Keys(getbit),
+        ..Spec::NONE
+    },
+    Spec {
+        name: "bitcount",
+        group: Group::Bitmap,
+        since: "2.6.0",
+        complexity: "O(N)",
+        summary: "Counts the bits that are set in a string or in a part of it.",
+        synopsis: "key [start end [BYTE | BIT]]",
+        arity: Arity::AtLeast(2),
+        flags: Flags::READONLY,
+        keys: READ,
+        history: &[("7.0.0", "Added the `BYTE|BIT` option.")],
+        handler: Handler::Keys(bitcount),
+        ..Spec::NONE
+    },
+    Spec {
+        name: "bitpos",
+        group: Group::Bitmap,
+        since: "2.8.7",
+        complexity: "O(N)",
+        summary: "Finds the first bit that is set, or clear, in a string or in a part of it.",
+        synopsis: "key bit [start [end [BYTE | BIT]]]",
+        arity: Arity::AtLeast(3),
+        flags: Flags::READONLY,
+        keys: READ,
+        history: &[("7.0.0", "Added the `BYTE|BIT` option.")],
+        handler: Handler::Keys(bitpos),
+        ..Spec::NONE
+    },
+    Spec {
+        name: "bitop",
+        group: Group::Bitmap,
+        since: "2.6.0",
+        complexity: "O(N)",
+        summary: "Combines strings bit by bit and stores what comes out.",
+        synopsis: "<AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE> destkey key [key ...]",
+        arity: Arity::AtLeast(4),
+        flags: Flags::WRITE.or(Flags::DENYOOM),
+        keys: &[KeySpec::one(2, &["OW", "UPDATE"]), KeySpec::range(3, -1, 1, &["RO", "ACCESS"])],
+        history: &[("8.2.0", "Added the `DIFF`, `DIFF1`, `ANDOR`, and `ONE` operations.")],
+        handler: Handler::Keys(bitop),
+        ..Spec::NONE
+    },
+];
+
+/// Reads a bit's offset. `width`: `#n` stands for the n-th field of so many bits. No string may
+/// reach further than `max_len` bytes, so nothing beyond is ever allocated.
+pub fn bit_offset(text: &[u8], width: Option<u64>, max_len: u64) -> Result<u64, CommandError> {
+    let (digits, unit) = match (text, width) {
+        ([b'#', digits @ ..], Some(width)) => (digits, width),
+        _ => (text, 1),
+    };
+    number::parse_i64(digits)
+        .and_then(|n| u64::try_from(n).ok()?.checked_mul(unit))
+        .filter(|bit| bit >> 3 < max_len)
+        .ok_or(BAD_OFFSET)
+}
+
+/// Looks `key` up to write bits up to byte `last`; tells whether the string must be made or made
+/// longer. As in Redis, the string is `raw` from here on, whatever comes of the write.
+pub fn look_to_write_bits(keys: &mut Access<'_>, key: &[u8], last: usize) -> (Slot, bool) {
+    let slot = keys.find(key);
+    if !slot.is_some() {
+        return (slot, true);
+    }
+    keys.recode(slot, Encoding::Raw);
+    let short = keys.value(slot).len() <= last;
+    (slot, short)
+}
+
+fn setbit(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let offset = bit_offset(args.get(2), None, keys.limits().max_bulk_len)?;
+    let on = match args.get(3) {
+        b"0" => false,
+        b"1" => true,
+        _ => return Err(CommandError::fixed("ERR bit is not an integer or out of range")),
+    };
+    let (key, byte, mask) = (args.get(1), (offset >> 3) as usize, 0x80_u8 >> (offset & 7));
+    let (slot, grows) = look_to_write_bits(keys, key, byte);
+    let old = slot.is_some() && bit_of(keys.value(slot), offset);
+    let set = |value: &mut Vec<u8>| {
+        if value.len() <= byte {
+            value.resize(byte + 1, 0);
+        }
+        value[byte] = if on { value[byte] | mask } else { value[byte] & !mask };
+    };
+    if !slot.is_some() {
+        let mut value = Vec::new();
+        set(&mut value);
+        keys.put(slot, key, &value, Encoding::Raw, Ttl::Clear, Event::SETBIT);
+    } else if grows || old != on {
+        keys.modify(slot, key, Encoding::Raw, Event::SETBIT, set);
+    }
+    reply.integer(i64::from(old));
+    Ok(())
+}
+
+/// The bit at `offset`; bits beyond the end are clear.
+fn bit_of(value: &[u8], offset: u64) -> bool {
+    let byte = usize::try_from(offset >> 3).ok().and_then(|at| value.get(at));
+    byte.is_some_and(|byte| byte & (0x80 >> (offset & 7)) != 0)
+}
+
+fn getbit(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let offset = bit_offset(args.get(2), None, keys.limits().max_bulk_len)?;
+    let slot = keys.look(args.get(1));
+    reply.integer(i64::from(slot.is_some() && bit_of(keys.value(slot), offset)));
+    Ok(())
+}
+
+/// BYTE or BIT.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Unit {
+    Byte,
+    Bit,
+}
+
+fn unit(word: Option<&[u8]>) -> Result<Unit, CommandError> {
+    match word {
+        None => Ok(Unit::Byte),
+        Some(word) if word.eq_ignore_ascii_case(b"byte") => Ok(Unit::Byte),
+        Some(word) if word.eq_ignore_ascii_case(b"bit") => Ok(Unit::Bit),
+        Some(_) => Err(CommandError::Syntax),
+    }
+}
+
+/// Whole numbers of bits, `first..=last`, of a string of `len` bytes; `None`: an empty range.
+fn bit_range(start: i64, end: i64, unit: Unit, len: usize) -> Option<(u64, u64)> {
+    let total = len as i64 * if unit == Unit::Bit { 8 } else { 1 };
+    let from_front = |n: i64| if n < 0 { n.saturating_add(total).max(0) } else { n };
+    let (start, end) = (from_front(start), from_front(end).min(total - 1));
+    if start > end {
+        return None;
+    }
+    let (start, end) = (start as u64, end as u64);
+    Some(if unit == Unit::Bit { (start, end) } else { (start * 8, end * 8 + 7) })
+}
+
+fn bitcount(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let slot = keys.look(args.get(1));
+    if !slot.is_some() {
+        // Redis 7.0 answers before it looks at the other arguments.
+        reply.integer(0);
+        return Ok(());
+    }
+    let value = keys.value(slot);
+    let range = match args.len() {
+        2 => bit_range(0, -1, Unit::Byte, value.len()),
+        4 | 5 => {
+            let (start, end) = (args.int(2)?, args.int(3)?);
+            if start < 0 && end < 0 && start > end {
+                None
+            } else {
+                bit_range(start, end, unit(args.try_get(4))?, value.len())
+            }
+        }
+        _ => return Err(CommandError::Syntax),
+    };
+    reply.integer(range.map_or(0, |(first, last)| count_bits(value, first, last)) as i64);
+    Ok(())
+}
+
+/// The set bits among `first..=last`, which lie inside.
+fn count_bits(value: &[u8], first: u64, last: u64) -> u64 {
+    let part = &value[(first >> 3) as usize..=(last >> 3) as usize];
+    let mut words = part.chunks_exact(8);
+    let mut count: u64 = 0;
+    for word in &mut words {
+        count += u64::from(u64::from_ne_bytes(word.try_into().expect("chunks of eight")).count_ones());
+    }
+    count += words.remainder().iter().map(|byte| u64::from(byte.count_ones())).sum::<u64>();
+    let before = part[0] & !(0xff >> (first & 7)) as u8;
+    let behind = part[part.len() - 1] & (0x7f_u8 >> (last & 7));
+    count - u64::from(before.count_ones()) - u64::from(behind.count_ones())
+}
+
+fn bitpos(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let wanted = match args.int(2)? {
+        0 => false,
+        1 => true,
+        _ => return Err(CommandError::fixed("ERR The bit argument must be 1 or 0.")),
+    };
+    let slot = keys.look(args.get(1));
+    if !slot.is_some() {
+        // A missing key is all zeros, without an end.
+        reply.integer(if wanted { -1 } else { 0 });
+        return Ok(());
+    }
+    let value = keys.value(slot);
+    let (range, bounded) = match args.len() {
+        3 => (bit_range(0, -1, Unit::Byte, value.len()), false),
+        4 => (bit_range(args.int(3)?, -1, Unit::Byte, value.len()), false),
+        5 | 6 => {
+            let start = args.int(3)?;
+            let unit = unit(args.try_get(5))?;
+            (bit_range(start, args.int(4)?, unit, value.len()), true)
+        }
+        _ => return Err(CommandError::Syntax),
+    };
+    let found = range.map_or(-1, |(first, last)| match find_bit(value, wanted, first, last) {
+        Some(bit) => bit as i64,
+        // Behind the end there are zeros, unless the end was given.
+        None if !wanted && !bounded => value.len() as i64 * 8,
+        None => -1,
+    });
+    reply.integer(found);
+    Ok(())
+}
+
+/// The first bit among `first..=last`, which lie inside, that is as `wanted`.
+fn find_bit(value: &[u8], wanted: bool, first: u64, last: u64) -> Option<u64> {
+    let dull = if wanted { 0 } else { 0xff };
+    let (from, to) = ((first >> 3) as usize, (last >> 3) as usize);
+    let in_byte = |at: usize, skip: u64| {
+        // What is asked for becomes a set bit; what lies before the start is cleared.
+        let bits = (value[at] ^ dull) & (0xff >> skip) as u8;
+        (bits != 0).then(|| at as u64 * 8 + u64::from(bits.leading_zeros()))
+    };
+    let found = in_byte(from, first & 7).or_else(|| {
+        let at = value[from + 1..=to].iter().position(|byte| *byte != dull)?;
+        in_byte(from + 1 + at, 0)
+    });
+    found.filter(|bit| *bit <= last)
+}
+
+/// What BITOP does.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Operation {
+    And,
+    Or,
+    Xor,
+    Not,
+    /// In the first and in none of the others.
+    Diff,
+    /// In one of the others and not in the first.
+    Diff1,
+    /// In the first and in one of the others.
+    AndOr,
+    /// In exactly one.
+    One,
+}
+
+fn operation(args: &Args<'_>) -> Result<Operation, CommandError> {
+    let word = args.get(1).to_ascii_lowercase();
+    let sources = args.len() - 3;
+    let two = |operation, refusal| {
+        if sources < 2 { Err(CommandError::fixed(refusal)) } else { Ok(operation) }
+    };
+    match word.as_slice() {
+        b"and" => Ok(Operation::And),
+        b"or" => Ok(Operation::Or),
+        b"xor" => Ok(Operation::Xor),
+        b"not" if sources != 1 => {
+            Err(CommandError::fixed("ERR BITOP NOT must be called with a single source key."))
+        }
+        b"not" => Ok(Operation::Not),
+        b"diff" => two(Operation::Diff, "ERR BITOP DIFF must be called with at least two source keys."),
+        b"diff1" => two(Operation::Diff1, "ERR BITOP DIFF1 must be called with at least two source keys."),
+        b"andor" => two(Operation::AndOr, "ERR BITOP ANDOR must be called with at least two source keys."),
+        b"one" => Ok(Operation::One),
+        _ => Err(CommandError::Syntax),
+    }
+}
+
+/// `sources` combined; the shorter ones go on with zeros.
+fn combine(operation: Operation, sources: &[&[u8]]) -> Vec<u8> {
+    let len = sources.iter().map(|source| source.len()).max().unwrap_or(0);
+    let first = sources[0];
+    let mut result = first.to_vec();
+    result.resize(len, 0);
+    let fold = |into: &mut [u8], sources: &[&[u8]], join: fn(u8, u8) -> u8| {
+        for source in sources {
+            for (at, byte) in into.iter_mut().enumerate() {
+                *byte = join(*byte, source.get(at).copied().unwrap_or(0));
+            }
+        }
+    };
+    match operation {
+        Operation::And => fold(&mut result, &sources[1..], |a, b| a & b),
+        Operation::Or => fold(&mut result, &sources[1..], |a, b| a | b),
+        Operation::Xor => fold(&mut result, &sources[1..], |a, b| a ^ b),
+        Operation::Not => result.iter_mut().for_each(|byte| *byte = !*byte),
+        Operation::Diff | Operation::Diff1 | Operation::AndOr => {
+            let mut others = vec![0; len];
+            fold(&mut others, &sources[1..], |a, b| a | b);
+            match operation {
+                Operation::Diff => fold(&mut result, &[&others], |x, y| x & !y),
+                Operation::Diff1 => fold(&mut result, &[&others], |x, y| !x & y),
+                _ => fold(&mut result, &[&others], |x, y| x & y),
+            }
+        }
+        Operation::One => {
+            let mut twice = vec![0; len];
+            for source in &sources[1..] {
+                for (at, byte) in source.iter().enumerate() {
+                    twice[at] |= result[at] & byte;
+                    result[at] |= byte;
+                }
+            }
+            fold(&mut result, &[&twice], |a, b| a & !b);
+        }
+    }
+    result
+}
+
+fn bitop(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let operation = operation(args)?;
+    let names = args.rest(3);
+    // Looking up one may remove another that is due, so all are looked up first, then read.
+    for name in names {
+        keys.look(name);
+    }
+    let slots: Vec<Slot> = names.iter().map(|name| keys.find(name)).collect();
+    let value = |slot: &Slot| if slot.is_some() { keys.value(*slot) } else { &[][..] };
+    let sources: Vec<&[u8]> = slots.iter().map(value).collect();
+    let result = combine(operation, &sources);
+    let destination = args.get(2);
+    let slot = keys.find(destination);
+    if !result.is_empty() {
+        keys.put(slot, destination, &result, Encoding::Raw, Ttl::Clear, Event::SET);
+    } else if slot.is_some() {
+        keys.remove(slot, destination, Event::DEL);
+    }
+    reply.integer(result.len() as i64);
+    Ok(())
+}

@@ -1,0 +1,112 @@
+//! SORT and SORT_RO. Lists, sets and sorted sets are not kept here, so what is left is what they
+//! say of a missing key and of a string. Not here: anything that sorts.
+
+use crate::base::error::CommandError;
+use crate::engine::spec::{Arity, Begin, Find, Flags, Group, Handler, KeySpec, Spec};
+use crate::keyspace::{Access, Event};
+use crate::resp::{Args, Reply};
+
+type Answer = Result<(), CommandError>;
+
+const SORTED: KeySpec = KeySpec::one(1, &["RO", "ACCESS"]);
+const BY_AND_GET: KeySpec = KeySpec {
+    begin: Begin::Unknown,
+    find: Find::Unknown,
+    flags: &["RO", "ACCESS"],
+    notes: "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from \
+            the content of the key we sort",
+};
+const STORE: KeySpec = KeySpec {
+    begin: Begin::Unknown,
+    find: Find::Unknown,
+    flags: &["OW", "UPDATE"],
+    notes: "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear \
+            anywhere in the argument array",
+};
+
+const COMPLEXITY: &str = "O(1), since there is nothing that could be sorted";
+
+/// The entries.
+pub const COMMANDS: &[Spec] = &[
+    Spec {
+        name: "sort",
+        group: Group::Sorting,
+        since: "1.0.0",
+        complexity: COMPLEXITY,
+        summary: "Sorts a list, set or sorted set. There are none here: a missing key is an empty one.",
+        synopsis: "key [BY by-pattern] [LIMIT offset count] [GET get-pattern [GET get-pattern ...]] \
+                   [ASC | DESC] [ALPHA] [STORE destination]",
+        arity: Arity::AtLeast(2),
+        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::MOVABLE_KEYS),
+        keys: &[SORTED, BY_AND_GET, STORE],
+        acl: &["set", "sortedset", "list", "dangerous"],
+        handler: Handler::Keys(sort),
+        ..Spec::NONE
+    },
+    Spec {
+        name: "sort_ro",
+        group: Group::Sorting,
+        since: "7.0.0",
+        complexity: COMPLEXITY,
+        summary: "SORT without STORE.",
+        synopsis: "key [BY by-pattern] [LIMIT offset count] [GET get-pattern [GET get-pattern ...]] \
+                   [ASC | DESC] [ALPHA]",
+        arity: Arity::AtLeast(2),
+        flags: Flags::READONLY.or(Flags::MOVABLE_KEYS),
+        keys: &[SORTED, BY_AND_GET],
+        acl: &["set", "sortedset", "list", "dangerous"],
+        handler: Handler::Keys(sort_ro),
+        ..Spec::NONE
+    },
+];
+
+/// Checks the options; gives where the destination's name stands.
+fn destination(args: &Args<'_>, read_only: bool) -> Result<Option<usize>, CommandError> {
+    let mut destination = None;
+    let mut at = 2;
+    while at < args.len() {
+        let left = args.len() - at - 1;
+        if args.is(at, "asc") || args.is(at, "desc") || args.is(at, "alpha") {
+        } else if args.is(at, "limit") && left >= 2 {
+            args.int(at + 1)?;
+            args.int(at + 2)?;
+            at += 2;
+        } else if !read_only && args.is(at, "store") && left >= 1 {
+            at += 1;
+            destination = Some(at);
+        } else if (args.is(at, "by") || args.is(at, "get")) && left >= 1 {
+            at += 1;
+        } else {
+            return Err(CommandError::Syntax);
+        }
+        at += 1;
+    }
+    Ok(destination)
+}
+
+fn refuse_string(keys: &mut Access<'_>, key: &[u8]) -> Answer {
+    if keys.look(key).is_some() { Err(CommandError::WrongType) } else { Ok(()) }
+}
+
+fn sort(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let destination = destination(args, false)?;
+    refuse_string(keys, args.get(1))?;
+    let Some(destination) = destination else {
+        reply.array(0);
+        return Ok(());
+    };
+    // An empty result removes what was there.
+    let slot = keys.find(args.get(destination));
+    if slot.is_some() {
+        keys.remove(slot, args.get(destination), Event::DEL);
+    }
+    reply.integer(0);
+    Ok(())
+}
+
+fn sort_ro(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    destination(args, true)?;
+    refuse_string(keys, args.get(1))?;
+    reply.array(0);
+    Ok(())
+}
