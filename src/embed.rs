@@ -210,8 +210,7 @@ impl Server {
         self.with(move |engine| {
             let core = engine.core();
             let now = core.now();
-            let limits =
-                Limits { max_bulk_len: core.config.proto_max_bulk_len, no_touch: true, lazy_expire: true };
+            let limits = Limits { max_bulk_len: core.config.proto_max_bulk_len, ..Limits::NONE };
             let (keyspace, chance) = (&mut core.keyspace, &mut core.chance);
             let result = look(&mut Access::new(keyspace, 0, now, chance, &mut core.effects, limits));
             core.settle();

@@ -25,7 +25,7 @@ pub const COMMANDS: &[Spec] = &[
         flags: Flags::WRITE.or(Flags::DENYOOM),
         keys: &[KeySpec {
             notes: "This command allows both access and modification of the key",
-            ..KeySpec::one(1, &["RW", "ACCESS", "UPDATE", "VARIABLE_FLAGS"])
+            ..KeySpec::one(1, &["RW", "access", "update", "variable_flags"])
         }],
         handler: Handler::Keys(bitfield),
         ..Spec::NONE
@@ -39,7 +39,7 @@ pub const COMMANDS: &[Spec] = &[
         synopsis: "key [GET encoding offset [GET encoding offset ...]]",
         arity: Arity::AtLeast(2),
         flags: Flags::READONLY.or(Flags::FAST),
-        keys: &[KeySpec::one(1, &["RO", "ACCESS"])],
+        keys: &[KeySpec::one(1, &["RO", "access"])],
         handler: Handler::Keys(bitfield_ro),
         ..Spec::NONE
     },

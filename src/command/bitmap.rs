@@ -11,7 +11,7 @@ type Answer = Result<(), CommandError>;
 
 const BAD_OFFSET: CommandError = CommandError::fixed("ERR bit offset is not an integer or out of range");
 
-const READ: &[KeySpec] = &[KeySpec::one(1, &["RO", "ACCESS"])];
+const READ: &[KeySpec] = &[KeySpec::one(1, &["RO", "access"])];
 
 /// The entries.
 pub const COMMANDS: &[Spec] = &[
@@ -23,7 +23,7 @@ pub const COMMANDS: &[Spec] = &[
         synopsis: "key offset value",
         arity: Arity::Exactly(4),
         flags: Flags::WRITE.or(Flags::DENYOOM),
-        keys: &[KeySpec::one(1, &["RW", "ACCESS", "UPDATE"])],
+        keys: &[KeySpec::one(1, &["RW", "access", "update"])],
         handler: Handler::Keys(setbit),
         ..Spec::NONE
     },
@@ -76,7 +76,7 @@ pub const COMMANDS: &[Spec] = &[
         synopsis: "<AND | OR | XOR | NOT | DIFF | DIFF1 | ANDOR | ONE> destkey key [key ...]",
         arity: Arity::AtLeast(4),
         flags: Flags::WRITE.or(Flags::DENYOOM),
-        keys: &[KeySpec::one(2, &["OW", "UPDATE"]), KeySpec::range(3, -1, 1, &["RO", "ACCESS"])],
+        keys: &[KeySpec::one(2, &["OW", "update"]), KeySpec::range(3, -1, 1, &["RO", "access"])],
         history: &[("8.2.0", "Added the `DIFF`, `DIFF1`, `ANDOR`, and `ONE` operations.")],
         handler: Handler::Keys(bitop),
         ..Spec::NONE

@@ -30,7 +30,7 @@ pub const COMMANDS: &[Spec] = &[
         synopsis: "key [element [element ...]]",
         arity: Arity::AtLeast(2),
         flags: WRITE.or(Flags::FAST),
-        keys: &[KeySpec::one(1, &["RW", "INSERT"])],
+        keys: &[KeySpec::one(1, &["RW", "insert"])],
         handler: Handler::Keys(pfadd),
         ..Spec::NONE
     },
@@ -45,7 +45,7 @@ pub const COMMANDS: &[Spec] = &[
         flags: Flags::READONLY,
         keys: &[KeySpec {
             notes: "RW because it may change the internal representation of the key, and propagate to replicas",
-            ..KeySpec::range(1, -1, 1, &["RW", "ACCESS"])
+            ..KeySpec::range(1, -1, 1, &["RW", "access"])
         }],
         handler: Handler::Keys(pfcount),
         ..Spec::NONE
@@ -59,7 +59,7 @@ pub const COMMANDS: &[Spec] = &[
         synopsis: "destkey [sourcekey [sourcekey ...]]",
         arity: Arity::AtLeast(2),
         flags: WRITE,
-        keys: &[KeySpec::one(1, &["RW", "ACCESS", "INSERT"]), KeySpec::range(2, -1, 1, &["RO", "ACCESS"])],
+        keys: &[KeySpec::one(1, &["RW", "access", "insert"]), KeySpec::range(2, -1, 1, &["RO", "access"])],
         handler: Handler::Keys(pfmerge),
         ..Spec::NONE
     },
@@ -72,7 +72,7 @@ pub const COMMANDS: &[Spec] = &[
         synopsis: "subcommand key",
         arity: Arity::Exactly(3),
         flags: WRITE.or(Flags::ADMIN),
-        keys: &[KeySpec::one(2, &["RW", "ACCESS"])],
+        keys: &[KeySpec::one(2, &["RW", "access"])],
         handler: Handler::Keys(pfdebug),
         ..Spec::NONE
     },

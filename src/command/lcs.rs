@@ -16,7 +16,7 @@ pub const COMMANDS: &[Spec] = &[Spec {
     synopsis: "key1 key2 [LEN] [IDX] [MINMATCHLEN min-match-len] [WITHMATCHLEN]",
     arity: Arity::AtLeast(3),
     flags: Flags::READONLY,
-    keys: &[KeySpec::range(1, 1, 1, &["RO", "ACCESS"])],
+    keys: &[KeySpec::range(1, 1, 1, &["RO", "access"])],
     handler: Handler::Keys(lcs),
     ..Spec::NONE
 }];

@@ -8,18 +8,18 @@ use crate::resp::{Args, Reply};
 
 type Answer = Result<(), CommandError>;
 
-const SORTED: KeySpec = KeySpec::one(1, &["RO", "ACCESS"]);
+const SORTED: KeySpec = KeySpec::one(1, &["RO", "access"]);
 const BY_AND_GET: KeySpec = KeySpec {
     begin: Begin::Unknown,
     find: Find::Unknown,
-    flags: &["RO", "ACCESS"],
+    flags: &["RO", "access"],
     notes: "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from \
             the content of the key we sort",
 };
 const STORE: KeySpec = KeySpec {
     begin: Begin::Unknown,
     find: Find::Unknown,
-    flags: &["OW", "UPDATE"],
+    flags: &["OW", "update"],
     notes: "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear \
             anywhere in the argument array",
 };

@@ -27,7 +27,7 @@ impl Core {
     /// Puts all back as it was at the start, but for scripts and connections. `Err`: a parameter
     /// that could not be put back.
     pub fn reset(&mut self) -> Result<(), (Hooks, String)> {
-        let limits = Limits { max_bulk_len: u64::MAX, no_touch: true, lazy_expire: true };
+        let limits = Limits::NONE;
         let now = self.now();
         for db in 0..self.keyspace.count() {
             let (keyspace, chance) = (&mut self.keyspace, &mut self.chance);

@@ -57,7 +57,7 @@ impl Core {
     }
 
     fn expire_key(&mut self, db: usize, key: &[u8]) {
-        let limits = Limits { max_bulk_len: u64::MAX, no_touch: true, lazy_expire: true };
+        let limits = Limits::NONE;
         let now = self.now();
         let (keyspace, chance) = (&mut self.keyspace, &mut self.chance);
         Access::new(keyspace, db, now, chance, &mut self.effects, limits).find(key);

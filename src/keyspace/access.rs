@@ -18,6 +18,12 @@ pub enum Ttl {
     At(UnixMs),
 }
 
+impl Limits {
+    /// What the server itself works under: none.
+    pub const NONE: Limits =
+        Limits { max_bulk_len: u64::MAX, hll_sparse_max: 3000, no_touch: true, lazy_expire: true };
+}
+
 /// One command's view of one database.
 pub struct Access<'a> {
     keyspace: &'a mut Keyspace,
