@@ -33,7 +33,7 @@ impl Bench {
         };
         assert!(enough, "{line}: number of arguments");
         let Handler::Keys(handler) = spec.handler else { panic!("{line}: needs a server") };
-        let limits = Limits { max_bulk_len: 512 << 20, no_touch: false, lazy_expire: true };
+        let limits = Limits { max_bulk_len: 512 << 20, no_touch: false, ..Limits::NONE };
         let mut keys =
             Access::new(&mut self.keyspace, 0, self.now, &mut self.chance, &mut self.effects, limits);
         let mut reply = TreeReply::default();
