@@ -34,7 +34,7 @@ fn filled() -> Keyspace {
 fn operations(c: &mut Criterion) {
     let mut keyspace = filled();
     let (mut chance, mut effects) = (Chance::from_seed(1), Effects::default());
-    let limits = Limits { max_bulk_len: 512 << 20, no_touch: false, lazy_expire: true };
+    let limits = Limits { max_bulk_len: 512 << 20, no_touch: false, ..Limits::NONE };
     let mut keys = Access::new(&mut keyspace, 0, NOW, &mut chance, &mut effects, limits);
     let names: Vec<Vec<u8>> = (0..KEYS).map(key).collect();
     let absent: Vec<Vec<u8>> = (KEYS..2 * KEYS).map(key).collect();

@@ -118,7 +118,7 @@ pub fn cycle(
         report: CycleReport::default(),
     };
     let count = keyspace.count();
-    let limits = Limits { max_bulk_len: u64::MAX, no_touch: true, lazy_expire: true };
+    let limits = Limits::NONE;
     let first = progress.next_db;
     let mut spent = false;
     for turn in 0..count {
