@@ -24,3 +24,4 @@ pub mod string;
 pub mod table;
 #[cfg(test)]
 mod testing;
+pub mod transaction;

@@ -24,6 +24,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         super::server::COMMANDS,
         super::sort::COMMANDS,
         super::string::COMMANDS,
+        super::transaction::COMMANDS,
     ])
 });
 

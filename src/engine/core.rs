@@ -313,7 +313,8 @@ impl Core {
                     session.reply_mode = ReplyMode::On;
                 }
                 ReplyMode::Off => out.truncate(start),
-                ReplyMode::SkipNext | ReplyMode::On => {}
+                ReplyMode::SkipNext => session.reply_mode = ReplyMode::Skip,
+                ReplyMode::On => {}
             }
         }
         self.clients.end(before, out);
