@@ -2,6 +2,7 @@
 
 pub mod bitfield;
 pub mod bitmap;
+pub mod client;
 pub mod config;
 pub mod connection;
 pub mod counter;

@@ -1,0 +1,123 @@
+//! CLIENT: a connection's name, number and library, and whether it is answered. Not here: HELLO
+//! and RESET (`connection`).
+
+use super::{connection, help};
+use crate::base::error::CommandError;
+use crate::engine::session::ReplyMode;
+use crate::engine::spec::{Arity, Context, Flags, Group, Handler, Outcome, Spec};
+use crate::resp::{Args, Reply};
+
+type Answer = Result<Outcome, CommandError>;
+
+const USUAL: Flags = Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE);
+
+const SUB: Spec = Spec { group: Group::Connection, flags: USUAL, arity: Arity::Exactly(2), ..Spec::NONE };
+
+/// The entry.
+pub const COMMANDS: &[Spec] = &[Spec {
+    name: "client",
+    group: Group::Connection,
+    since: "2.4.0",
+    complexity: "Depends on subcommand.",
+    summary: "Holds the commands about connections.",
+    arity: Arity::AtLeast(2),
+    subcommands: &[
+        Spec {
+            name: "getname",
+            since: "2.6.9",
+            summary: "Tells this connection's name.",
+            handler: Handler::Server(getname),
+            ..SUB
+        },
+        Spec {
+            name: "id",
+            since: "5.0.0",
+            summary: "Tells this connection's number.",
+            handler: Handler::Server(id),
+            ..SUB
+        },
+        Spec {
+            name: "reply",
+            since: "3.2.0",
+            summary: "Says whether this connection's commands are answered.",
+            synopsis: "<ON | OFF | SKIP>",
+            arity: Arity::Exactly(3),
+            handler: Handler::Server(reply_mode),
+            ..SUB
+        },
+        Spec {
+            name: "setinfo",
+            since: "7.2.0",
+            summary: "Notes the name or the version of the client's library.",
+            synopsis: "<LIB-NAME libname | LIB-VER libver>",
+            arity: Arity::Exactly(4),
+            handler: Handler::Server(setinfo),
+            ..SUB
+        },
+        Spec {
+            name: "setname",
+            since: "2.6.9",
+            summary: "Names this connection.",
+            synopsis: "connection-name",
+            arity: Arity::Exactly(3),
+            handler: Handler::Server(setname),
+            ..SUB
+        },
+        help::entry(Group::Connection, "5.0.0"),
+    ],
+    ..Spec::NONE
+}];
+
+fn getname(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let name = &ctx.core.clients.get(ctx.client).name;
+    reply.bulk_or_null((!name.is_empty()).then_some(&name[..]));
+    Ok(Outcome::Done)
+}
+
+fn setname(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    connection::check_name(args.get(2))?;
+    ctx.core.clients.get_mut(ctx.client).name = args.get(2).to_vec();
+    reply.ok();
+    Ok(Outcome::Done)
+}
+
+fn id(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    reply.integer(ctx.core.clients.get(ctx.client).id as i64);
+    Ok(Outcome::Done)
+}
+
+fn setinfo(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let (option, value) = (args.get(2), args.get(3));
+    let is_name = option.eq_ignore_ascii_case(b"lib-name");
+    if !is_name && !option.eq_ignore_ascii_case(b"lib-ver") {
+        let line = [&b"ERR Unrecognized option '"[..], option, b"'"].concat();
+        return Err(CommandError::Bytes(line));
+    }
+    if !value.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
+        let option = if is_name { "lib-name" } else { "lib-ver" };
+        let line = format!("ERR {option} cannot contain spaces, newlines or special characters.");
+        return Err(CommandError::Line(line.into()));
+    }
+    let session = ctx.core.clients.get_mut(ctx.client);
+    *(if is_name { &mut session.lib_name } else { &mut session.lib_ver }) = value.to_vec();
+    reply.ok();
+    Ok(Outcome::Done)
+}
+
+fn reply_mode(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let session = ctx.core.clients.get_mut(ctx.client);
+    if args.is(2, "on") {
+        session.reply_mode = ReplyMode::On;
+        reply.ok();
+    } else if args.is(2, "off") {
+        session.reply_mode = ReplyMode::Off;
+    } else if args.is(2, "skip") {
+        // Where nothing is answered, there is nothing to skip.
+        if session.reply_mode != ReplyMode::Off {
+            session.reply_mode = ReplyMode::SkipNext;
+        }
+    } else {
+        return Err(CommandError::Syntax);
+    }
+    Ok(Outcome::Done)
+}
