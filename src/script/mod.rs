@@ -1,6 +1,27 @@
 //! Room `script`: knows Lua, not the engine. What a script may ask of the server is `Redis`,
 //! which the engine implements.
 
+mod api;
+mod bit;
+mod cache;
+mod cjson;
+mod cmsgpack;
+mod convert;
+mod functions;
+mod host;
+mod lua;
+mod patterns;
+mod payload;
+mod random;
+mod sandbox;
+mod shebang;
+mod structlib;
+#[cfg(test)]
+mod tests;
+
+pub use functions::say_function_stats;
+pub use host::{Host, HostInfo, ScriptError};
+
 use crate::base::clock::UnixMs;
 use crate::base::error::CommandError;
 use crate::resp::{Args, Reply};
@@ -17,9 +38,13 @@ pub enum Verdict {
 /// At which level `redis.log` speaks.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogLevel {
+    /// 0.
     Debug,
+    /// 1.
     Verbose,
+    /// 2.
     Notice,
+    /// 3.
     Warning,
 }
 
@@ -46,6 +71,9 @@ pub struct Running {
     pub wrote: bool,
     /// Past busy-reply-threshold: others get BUSY.
     pub timed_out: bool,
+    /// How many libraries and functions there are, for FUNCTION STATS while a function runs.
+    pub libraries: usize,
+    pub functions: usize,
     /// SCRIPT KILL, FUNCTION KILL or the client's end asked for its end.
     pub kill: bool,
 }
@@ -53,6 +81,11 @@ pub struct Running {
 /// What a script may ask of the server. Implemented by the engine's core, which is lent to the VM
 /// for the length of a run.
 pub trait Redis: 'static {
+    /// The run that `running` describes is about to begin: a reason to refuse it (memory is short
+    /// and `allow-oom` is not set, and the like).
+    fn start(&mut self) -> Result<(), CommandError> {
+        Ok(())
+    }
     /// Runs one command for the running script. An `Err` has not been said to `reply`.
     fn call(&mut self, args: &Args<'_>, reply: &mut dyn Reply) -> Result<(), CommandError>;
     /// Called by the instruction hook every so often: serves others when the script is over its

@@ -1,0 +1,10 @@
+//! (Being written.)
+
+use super::lua::{State, ffi};
+
+pub(super) unsafe fn push_library(l: State) {
+    unsafe { ffi::lua_createtable(l, 0, 0) };
+}
+
+#[derive(Default)]
+pub(super) struct Settings {}

@@ -1,0 +1,5 @@
+//! (Being written.)
+
+use super::lua::State;
+
+pub(super) unsafe fn install(_: State) {}
