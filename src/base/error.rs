@@ -46,6 +46,7 @@ pub enum CommandError {
     NegativeKeys,
     TooManyKeys,
     Busy,
+    BusyFunction,
     OutOfMemory,
     ExecAbort,
     /// Anything said with its own code: the whole line, code first.
@@ -93,6 +94,9 @@ impl CommandError {
             E::TooManyKeys => "ERR Number of keys can't be greater than number of args",
             E::Busy => {
                 "BUSY Redis is busy running a script. You can only call SCRIPT KILL or SHUTDOWN NOSAVE."
+            }
+            E::BusyFunction => {
+                "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
             }
             E::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
             E::ExecAbort => "EXECABORT Transaction discarded because of previous errors.",

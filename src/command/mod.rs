@@ -8,6 +8,7 @@ pub mod connection;
 pub mod counter;
 pub mod debug;
 pub mod dump;
+pub mod eval;
 pub mod expiry;
 pub mod generic;
 pub mod help;

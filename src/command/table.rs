@@ -12,6 +12,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         super::connection::COMMANDS,
         super::counter::COMMANDS,
         super::debug::COMMANDS,
+        super::eval::COMMANDS,
         super::dump::COMMANDS,
         super::expiry::COMMANDS,
         super::generic::COMMANDS,

@@ -65,9 +65,7 @@ pub fn admit(facts: &Facts, command: &Command) -> Result<Admission, CommandError
     }
     if facts.busy != Busy::No && !flags.has(Flags::ALLOW_BUSY) {
         return Err(match facts.busy {
-            Busy::Function => CommandError::fixed(
-                "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE.",
-            ),
+            Busy::Function => CommandError::BusyFunction,
             _ => CommandError::Busy,
         });
     }

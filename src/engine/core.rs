@@ -18,7 +18,7 @@ use crate::keyspace::access::Limits;
 use crate::keyspace::expire::Progress;
 use crate::keyspace::{Access, Db, Effects, Keyspace};
 use crate::resp::{Args, Protocol, Reply, RespWriter};
-use crate::script::Running;
+use crate::script::{HostInfo, Running};
 use std::collections::VecDeque;
 use std::time::Duration;
 
@@ -85,6 +85,8 @@ pub struct Core {
     pub memory_at_start: u64,
     pub identity: Identity,
     pub script: Option<ScriptRun>,
+    /// What the script host held after its last work.
+    pub scripts: HostInfo,
     pub breather: Option<Breather>,
     /// Takes changed parameters into effect outside of the core; given by `server`.
     pub outside: Option<Outside>,
@@ -125,6 +127,7 @@ impl Core {
             clients: Clients::default(),
             identity,
             script: None,
+            scripts: HostInfo::default(),
             breather: None,
             outside: None,
             shutdown: None,
@@ -272,9 +275,10 @@ impl Core {
         }
     }
 
-    /// What follows from a command that has run: statistics, then its effects.
+    /// What follows from a command that has run: statistics, then its effects. `failed`: its error, and
+    /// whether that was counted already, as the error of a command inside a script.
     #[inline]
-    pub fn finish(&mut self, command: &'static Command, failed: Option<&CommandError>, micros: u64) {
+    pub fn finish(&mut self, command: &'static Command, failed: Option<(&CommandError, bool)>, micros: u64) {
         self.stats.commands_processed += 1;
         let stats = &mut self.stats.commands[command.id];
         stats.calls += 1;
@@ -283,9 +287,11 @@ impl Core {
             self.stats.times[command.id].record(micros);
         }
         let stats = &mut self.stats.commands[command.id];
-        if let Some(error) = failed {
+        if let Some((error, counted)) = failed {
             stats.failed += 1;
-            self.stats.error(&error.code());
+            if !counted {
+                self.stats.error(&error.code());
+            }
         }
         if !self.effects.changes.is_empty() {
             self.settle();

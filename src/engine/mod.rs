@@ -23,6 +23,7 @@ use self::spec::Outcome;
 use self::table::Command;
 use crate::base::error::CommandError;
 use crate::resp::{Args, Reply};
+use crate::script::ScriptError;
 use smallvec::SmallVec;
 
 /// What the connection does after a request.
@@ -46,15 +47,14 @@ pub trait Door {
 
 /// The core and the script host.
 pub struct Engine {
-    core: Option<Box<Core>>,
+    core: Box<Core>,
     host: scripting::ScriptHost,
 }
 
 impl Engine {
     /// An engine around `core`.
     pub fn new(core: Core) -> Self {
-        let host = scripting::ScriptHost::new(&core);
-        Engine { core: Some(Box::new(core)), host }
+        Engine { core: Box::new(core), host: scripting::ScriptHost::default() }
     }
 
     /// Runs one admitted command, whatever its kind, and settles what it did.
@@ -69,7 +69,7 @@ impl Engine {
         let core = self.core();
         let mut writer = core.writer(client, out);
         let asked = core.handle(client, command, args, origin, &mut writer);
-        let answered = match asked {
+        let answered: Result<Outcome, ScriptError> = match asked {
             Ok(Outcome::Script(request)) => {
                 self.host.run(&mut self.core, client, request, args, &mut writer).map(|()| Outcome::Done)
             }
@@ -77,7 +77,8 @@ impl Engine {
                 self.run_queue(client, out);
                 Ok(Outcome::Done)
             }
-            other => other,
+            Ok(outcome) => Ok(outcome),
+            Err(error) => Err(error.into()),
         };
         let core = self.core();
         // Inside a transaction the moment stands still: its length is the EXEC's.
@@ -87,9 +88,9 @@ impl Engine {
                 core.finish(command, None, micros);
                 outcome
             }
-            Err(error) => {
+            Err(ScriptError { error, counted }) => {
                 core.writer(client, out).error(&error);
-                core.finish(command, Some(&error), micros);
+                core.finish(command, Some((&error, counted)), micros);
                 Outcome::Done
             }
         }
@@ -114,8 +115,7 @@ impl Engine {
 impl Door for Engine {
     #[inline]
     fn core(&mut self) -> &mut Core {
-        // The core is away only while a script runs, and then nobody can reach the engine.
-        self.core.as_deref_mut().expect("the core is lent only inside ScriptHost::run")
+        &mut self.core
     }
 
     fn execute(&mut self, client: usize, args: &Args<'_>, out: &mut Vec<u8>) -> Flow {
@@ -162,7 +162,7 @@ impl Door for Core {
         if let Err(error) = &answered {
             self.writer(client, out).error(error);
         }
-        self.finish(command, answered.as_ref().err(), 0);
+        self.finish(command, answered.as_ref().err().map(|error| (error, false)), 0);
         if answered == Ok(Outcome::Close) {
             self.close_after_reply(client);
         }

@@ -6,8 +6,9 @@ use super::core::{Core, Origin, ScriptRun};
 use super::spec::{Flags, Outcome, ScriptRequest};
 use crate::base::clock::{Stopwatch, UnixMs};
 use crate::base::error::CommandError;
+use crate::base::number;
 use crate::resp::{Args, Protocol, Reply};
-use crate::script::{LogLevel, Redis, Running, Verdict};
+use crate::script::{Host, LogLevel, Redis, Running, ScriptError, Verdict};
 
 impl Core {
     fn run_state(&mut self) -> &mut ScriptRun {
@@ -32,6 +33,18 @@ impl Core {
 }
 
 impl Redis for Core {
+    fn start(&mut self) -> Result<(), CommandError> {
+        let short = self.out_of_memory();
+        let running = &self.run_state().running;
+        // A script that declares nothing may run; its first write is refused.
+        if short && running.has_flags && !running.allow_oom && !running.read_only {
+            return Err(CommandError::fixed(
+                "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
+            ));
+        }
+        Ok(())
+    }
+
     fn call(&mut self, args: &Args<'_>, reply: &mut dyn Reply) -> Result<(), CommandError> {
         let Ok(command) = self.table.resolve(args) else {
             self.stats.error("ERR");
@@ -58,7 +71,7 @@ impl Redis for Core {
         let run = self.run_state();
         let micros = elapsed.saturating_sub(run.mark);
         run.mark = elapsed;
-        self.finish(command, answered.as_ref().err(), micros);
+        self.finish(command, answered.as_ref().err().map(|error| (error, false)), micros);
         answered
     }
 
@@ -117,48 +130,66 @@ impl Redis for Core {
     }
 }
 
-/// The script host and what it needs of the engine.
-pub struct ScriptHost {}
+/// The script host, made when it is first asked: a server that runs no script has no VM.
+#[derive(Default)]
+pub struct ScriptHost(Option<Host>);
 
 impl ScriptHost {
-    /// A host with nothing cached.
-    pub fn new(_core: &Core) -> Self {
-        ScriptHost {}
-    }
-
     /// Does what a script command asked for.
     pub fn run(
         &mut self,
-        core: &mut Option<Box<Core>>,
+        core: &mut Core,
         client: usize,
         request: ScriptRequest,
         args: &Args<'_>,
         reply: &mut dyn Reply,
-    ) -> Result<(), CommandError> {
-        let Some(lent) = core.as_deref_mut() else { return Err(CommandError::NoScript) };
+    ) -> Result<(), ScriptError> {
         if request == ScriptRequest::Reset {
-            *self = ScriptHost::new(lent);
+            self.0 = None;
             reply.ok();
             return Ok(());
         }
-        let db = lent.clients.get(client).db;
-        lent.script =
-            Some(ScriptRun { running: Running::default(), client, watch: Stopwatch::start(), mark: 0 });
+        let db = core.clients.get(client).db;
+        let running = Running::default();
+        core.script = Some(ScriptRun { running, client, watch: Stopwatch::start(), mark: 0 });
         let answered = self.ask(core, request, args, reply);
-        if let Some(core) = core.as_deref_mut() {
-            core.script = None;
-            core.clients.get_mut(client).db = db; // a script's SELECT is its own
+        core.script = None;
+        core.clients.get_mut(client).db = db; // a script's SELECT is its own
+        if let Some(host) = &self.0 {
+            core.scripts = host.info();
         }
         answered
     }
 
     fn ask(
         &mut self,
-        _core: &mut Option<Box<Core>>,
-        _request: ScriptRequest,
-        _args: &Args<'_>,
-        _reply: &mut dyn Reply,
-    ) -> Result<(), CommandError> {
-        Err(CommandError::NoScript)
+        core: &mut Core,
+        request: ScriptRequest,
+        args: &Args<'_>,
+        reply: &mut dyn Reply,
+    ) -> Result<(), ScriptError> {
+        let host = self.0.get_or_insert_with(|| Host::new(&core.config.compat_version.text));
+        match request {
+            ScriptRequest::Eval { by_sha, read_only, keys } => {
+                return host.eval(core, args, by_sha, read_only, keys, reply);
+            }
+            ScriptRequest::Fcall { read_only } => {
+                host.find_function(args.get(1))?;
+                let keys = number::parse_i64(args.get(2))
+                    .ok_or(CommandError::fixed("ERR Bad number of keys provided"))?;
+                if keys > (args.len() - 3) as i64 {
+                    return Err(CommandError::TooManyKeys.into());
+                }
+                let keys = usize::try_from(keys).map_err(|_| CommandError::NegativeKeys)?;
+                return host.fcall(core, args, read_only, keys, reply);
+            }
+            ScriptRequest::Load => host.load(args, reply),
+            ScriptRequest::Exists => host.exists(args, reply),
+            ScriptRequest::Flush => host.flush(args, reply),
+            ScriptRequest::Show => host.show(args, reply),
+            ScriptRequest::Function(sub) => host.function(core, sub, args, reply),
+            ScriptRequest::Reset => Ok(()),
+        }
+        .map_err(ScriptError::from)
     }
 }

@@ -245,8 +245,8 @@ pub enum ScriptRequest {
     Reset,
     /// SCRIPT SHOW.
     Show,
-    /// FCALL, FCALL_RO; keys are `args[3..3 + keys]`.
-    Fcall { read_only: bool, keys: usize },
+    /// FCALL, FCALL_RO. The function is looked for before the number of keys is read.
+    Fcall { read_only: bool },
     /// FUNCTION and its subcommand, as the entry names it.
     Function(&'static str),
 }

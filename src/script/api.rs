@@ -1,9 +1,11 @@
 //! What scripts call the server by: `redis.*` (and `server`, the same table). Not here: the
 //! libraries that have nothing of Redis in them.
 
-use super::convert::{LuaReply, push_error};
-use super::lua::{Answer, Mode, Raise, State, argument, bytes, entry, ffi, push, set_fn, set_num, set_str, shared};
 use super::LogLevel;
+use super::convert::{LuaReply, push_error};
+use super::lua::{
+    Answer, Mode, Raise, State, argument, bytes, entry, ffi, push, set_fn, set_num, set_str, shared,
+};
 use crate::resp::Args;
 use sha1::{Digest, Sha1};
 use smallvec::SmallVec;
@@ -257,7 +259,10 @@ unsafe fn set_repl(l: State) -> Answer {
             return misuse(l, "redis.set_repl() requires two arguments.");
         }
         if ffi::lua_tonumber(l, 1) as i32 & !3 != 0 {
-            return misuse(l, "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.");
+            return misuse(
+                l,
+                "Invalid replication flags. Use REPL_AOF, REPL_REPLICA, REPL_ALL or REPL_NONE.",
+            );
         }
         Ok(0)
     }

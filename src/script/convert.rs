@@ -140,9 +140,7 @@ impl Reply for LuaReply<'_> {
         self.place();
     }
     fn null(&mut self) {
-        unsafe {
-            if self.resp3 { ffi::lua_pushnil(self.l) } else { ffi::lua_pushboolean(self.l, 0) }
-        }
+        unsafe { if self.resp3 { ffi::lua_pushnil(self.l) } else { ffi::lua_pushboolean(self.l, 0) } }
         self.place();
     }
     fn null_array(&mut self) {

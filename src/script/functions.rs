@@ -113,6 +113,12 @@ pub fn say_function_stats(
 }
 
 impl Host {
+    /// `Err`: there is no function of that name.
+    pub fn find_function(&self, name: &[u8]) -> Result<(), CommandError> {
+        let found = self.libraries.index.contains_key(name);
+        if found { Ok(()) } else { Err(CommandError::fixed("ERR Function not found")) }
+    }
+
     /// FCALL and FCALL_RO: `args` is the whole command, of which `keys` keys stand from number 3
     /// on. An `Err` has not been said to `reply`.
     pub fn fcall(
@@ -315,8 +321,7 @@ impl Host {
             } else if args.is(i, "libraryname") && pattern.is_none() {
                 i += 1;
                 pattern = Some(
-                    args.try_get(i)
-                        .ok_or(CommandError::fixed("ERR library name argument was not given"))?,
+                    args.try_get(i).ok_or(CommandError::fixed("ERR library name argument was not given"))?,
                 );
             } else {
                 return Err(said("ERR Unknown argument ", args.get(i), ""));
@@ -400,9 +405,10 @@ impl Host {
             self.release(new.into_iter().flat_map(|library| library.functions).collect());
             return Err(error);
         }
-        let gone = self.libraries.libraries.extract_if(.., |old| {
-            flush || new.iter().any(|library| library.name == old.name)
-        });
+        let gone = self
+            .libraries
+            .libraries
+            .extract_if(.., |old| flush || new.iter().any(|library| library.name == old.name));
         let gone: Vec<Function> = gone.flat_map(|library| library.functions).collect();
         self.libraries.libraries.append(&mut new);
         self.release(gone);

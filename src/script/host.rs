@@ -444,7 +444,10 @@ unsafe fn look_around(l: State) -> Answer {
         match shared.mode {
             Mode::Idle => {}
             Mode::Load => {
-                if shared.load_stopwatch.is_some_and(|watch| watch.micros() > super::functions::LOAD_MICROS_MAX) {
+                if shared
+                    .load_stopwatch
+                    .is_some_and(|watch| watch.micros() > super::functions::LOAD_MICROS_MAX)
+                {
                     shared.killed = true;
                     return api::misuse(l, "FUNCTION LOAD timeout");
                 }

@@ -81,12 +81,7 @@ pub(super) struct Shared {
 impl Shared {
     pub fn new(random: Rand48) -> Box<Shared> {
         Box::new(Shared {
-            memory: Memory {
-                used: 0,
-                limit: usize::MAX,
-                collect_at: usize::MAX,
-                main: std::ptr::null_mut(),
-            },
+            memory: Memory { used: 0, limit: usize::MAX, collect_at: usize::MAX, main: std::ptr::null_mut() },
             core: None,
             mode: Mode::Idle,
             killed: false,
@@ -139,7 +134,12 @@ pub(super) unsafe fn shared<'a>(l: State) -> &'a mut Shared {
 
 const ALIGN: usize = 8; // Lua's own maximum (L_Umaxalign: double, pointer, long)
 
-unsafe extern "C" fn allocate(data: *mut c_void, old: *mut c_void, old_size: usize, size: usize) -> *mut c_void {
+unsafe extern "C" fn allocate(
+    data: *mut c_void,
+    old: *mut c_void,
+    old_size: usize,
+    size: usize,
+) -> *mut c_void {
     // SAFETY: `data` is the `Shared` given to `lua_newstate`; Lua tells the true old size. Only
     // the account is touched, through a raw field access, so no reference is made twice.
     unsafe {
@@ -306,9 +306,8 @@ impl Digits {
 pub(super) fn general(x: f64, precision: c_int) -> Digits {
     let mut buffer = [0u8; 64];
     // SAFETY: the format takes an int and a double; the buffer's size is given.
-    let len = unsafe {
-        libc::snprintf(buffer.as_mut_ptr().cast(), buffer.len(), c"%.*g".as_ptr(), precision, x)
-    };
+    let len =
+        unsafe { libc::snprintf(buffer.as_mut_ptr().cast(), buffer.len(), c"%.*g".as_ptr(), precision, x) };
     Digits { buffer, len: usize::try_from(len).unwrap_or(0).min(63) }
 }
 

@@ -92,7 +92,9 @@ fn take_len(rest: &mut &[u8]) -> Option<Len> {
         0 => Len::Plain(usize::from(first)),
         1 => Len::Plain(usize::from(first & 0x3f) << 8 | usize::from(take(rest, 1)?[0])),
         2 if first == 0x80 => Len::Plain(u32::from_be_bytes(take(rest, 4)?.try_into().ok()?) as usize),
-        2 if first == 0x81 => Len::Plain(usize::try_from(u64::from_be_bytes(take(rest, 8)?.try_into().ok()?)).ok()?),
+        2 if first == 0x81 => {
+            Len::Plain(usize::try_from(u64::from_be_bytes(take(rest, 8)?.try_into().ok()?)).ok()?)
+        }
         2 => return None,
         _ => Len::Special(first & 0x3f),
     })

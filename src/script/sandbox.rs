@@ -7,7 +7,9 @@
 //! past metatables (`next`, `pairs`, `rawget`, …) are ours and know fronts: they look at the
 //! content instead, so that a script sees no difference.
 
-use super::lua::{Answer, Raise, State, bad_arg, bytes, check_bytes, entry, fail, ffi, push, push_str, set_fn};
+use super::lua::{
+    Answer, Raise, State, bad_arg, bytes, check_bytes, entry, fail, ffi, push, push_str, set_fn,
+};
 use super::{api, bit, cjson, cmsgpack, patterns, random, structlib};
 use std::ffi::{CStr, c_int, c_void};
 
@@ -360,9 +362,27 @@ pub(super) unsafe fn push_error_handler(l: State) {
 
 /// What scripts get as it stands in the raw globals: Lua's own functions, and fronts of libraries.
 const SHARED: &[&CStr] = &[
-    c"assert", c"collectgarbage", c"error", c"gcinfo", c"ipairs", c"rawequal", c"select", c"tonumber",
-    c"tostring", c"type", c"unpack", c"xpcall", c"_VERSION", c"coroutine", c"table", c"string", c"math",
-    c"cjson", c"cmsgpack", c"struct", c"bit",
+    c"assert",
+    c"collectgarbage",
+    c"error",
+    c"gcinfo",
+    c"ipairs",
+    c"rawequal",
+    c"select",
+    c"tonumber",
+    c"tostring",
+    c"type",
+    c"unpack",
+    c"xpcall",
+    c"_VERSION",
+    c"coroutine",
+    c"table",
+    c"string",
+    c"math",
+    c"cjson",
+    c"cmsgpack",
+    c"struct",
+    c"bit",
 ];
 
 /// Opens a library of Lua's and pushes its table.

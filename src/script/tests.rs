@@ -56,7 +56,9 @@ impl Redis for Mock {
             (b"big", 1) => reply.big_number(b"123456789012345678901234567890"),
             (b"panic", 1) => panic!("as ordered"),
             (b"get" | b"set" | b"del", _) => {
-                return Err(CommandError::fixed("ERR Wrong number of args calling Redis command from script"));
+                return Err(CommandError::fixed(
+                    "ERR Wrong number of args calling Redis command from script",
+                ));
             }
             _ => return Err(CommandError::fixed("ERR Unknown Redis command called from script")),
         }
@@ -156,13 +158,17 @@ impl Bench {
 #[test]
 fn scripts_run_with_keys_and_arguments() {
     let mut bench = Bench::new();
-    let script = b"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
+    let script =
+        b"if redis.call('get', KEYS[1]) == ARGV[1] then return redis.call('del', KEYS[1]) else return 0 end";
     bench.core.keys.insert(b"lock".to_vec(), b"token".to_vec());
     assert_eq!(bench.run(&[b"eval", script, b"1", b"lock", b"other"]), b":0\r\n");
     assert_eq!(bench.run(&[b"eval", script, b"1", b"lock", b"token"]), b":1\r\n");
     let sha = super::api::hex(script);
     assert_eq!(bench.run(&[b"evalsha", &sha, b"1", b"lock", b"token"]), b":0\r\n");
-    assert_eq!(bench.run(&[b"evalsha", &[b'0'; 40], b"0"]), b"-NOSCRIPT No matching script. Please use EVAL.\r\n");
+    assert_eq!(
+        bench.run(&[b"evalsha", &[b'0'; 40], b"0"]),
+        b"-NOSCRIPT No matching script. Please use EVAL.\r\n"
+    );
 }
 
 #[test]
@@ -205,8 +211,14 @@ fn errors_are_redis_words() {
 #[test]
 fn the_sandbox_hides_what_redis_hides_and_shows_the_rest() {
     let mut bench = Bench::new();
-    for name in ["io", "os", "print", "dofile", "loadfile", "require", "package", "newproxy", "setfenv", "getfenv", "debug", "module"] {
-        assert!(bench.eval(&format!("return {name}")).starts_with("-ERR user_script:1: Script attempted"), "{name}");
+    for name in [
+        "io", "os", "print", "dofile", "loadfile", "require", "package", "newproxy", "setfenv", "getfenv",
+        "debug", "module",
+    ] {
+        assert!(
+            bench.eval(&format!("return {name}")).starts_with("-ERR user_script:1: Script attempted"),
+            "{name}"
+        );
     }
     assert_eq!(bench.eval("return next(string) ~= nil"), ":1\r\n");
     assert_eq!(bench.eval("local n=0 for k,v in pairs(string) do n=n+1 end return n"), ":15\r\n");
@@ -215,8 +227,10 @@ fn the_sandbox_hides_what_redis_hides_and_shows_the_rest() {
     assert_eq!(bench.eval("return getmetatable(string)"), "$-1\r\n");
     assert_eq!(bench.eval("return _G._G == _G and server == redis"), ":1\r\n");
     assert_eq!(bench.eval("return type(getmetatable('').__index.sub)"), "$8\r\nfunction\r\n");
-    assert_eq!(bench.eval("local a,b = loadstring('\\27Lua') return b"),
-        "$52\r\n[string \"\u{1b}Lua\"]:1: unexpected symbol near 'char(27)'\r\n");
+    assert_eq!(
+        bench.eval("local a,b = loadstring('\\27Lua') return b"),
+        "$52\r\n[string \"\u{1b}Lua\"]:1: unexpected symbol near 'char(27)'\r\n"
+    );
     assert_eq!(bench.eval("return loadstring(string.dump(function() end))"), "$-1\r\n");
 }
 
@@ -247,13 +261,16 @@ fn memory_is_capped_and_comes_back() {
         "return string.rep('x', 2^30)",
         "local t = {} while true do pcall(function() t[#t+1] = string.rep('x', 2^20) .. #t end) if #t > 80 then break end end",
     ] {
-        assert!(bench.error(script).starts_with("-ERR") , "{script}: {}", bench.error(script));
+        assert!(bench.error(script).starts_with("-ERR"), "{script}: {}", bench.error(script));
         assert_eq!(bench.eval("return 1"), ":1\r\n");
         let after = bench.host.info().vm_bytes;
         assert!(after < before + (2 << 20), "{script}: {before} {after}");
     }
     assert_eq!(bench.eval("return #string.rep('x', 2^20)"), ":1048576\r\n");
-    assert_eq!(bench.eval("local ok, e = pcall(string.rep, 'x', 2^30) return e"), "$17\r\nnot enough memory\r\n");
+    assert_eq!(
+        bench.eval("local ok, e = pcall(string.rep, 'x', 2^30) return e"),
+        "$17\r\nnot enough memory\r\n"
+    );
     // Garbage is collected while the script runs.
     assert_eq!(bench.eval("for i = 1, 1000 do local s = string.rep('x', 2^20) .. i end return 1"), ":1\r\n");
 }
@@ -261,7 +278,9 @@ fn memory_is_capped_and_comes_back() {
 #[test]
 fn a_panic_in_a_command_reaches_the_caller_and_the_host_lives() {
     let mut bench = Bench::new();
-    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| bench.eval("return pcall(redis.call, 'panic')")));
+    let caught = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| {
+        bench.eval("return pcall(redis.call, 'panic')")
+    }));
     assert!(caught.is_err());
     assert_eq!(bench.eval("return 1"), ":1\r\n");
 }
@@ -269,16 +288,28 @@ fn a_panic_in_a_command_reaches_the_caller_and_the_host_lives() {
 #[test]
 fn replies_become_values_and_values_replies() {
     let mut bench = Bench::new();
-    assert_eq!(bench.eval("return redis.call('many', 2)"), "*4\r\n:0\r\n*2\r\n$-1\r\n$3\r\n0.5\r\n:1\r\n*2\r\n$-1\r\n$3\r\n0.5\r\n");
+    assert_eq!(
+        bench.eval("return redis.call('many', 2)"),
+        "*4\r\n:0\r\n*2\r\n$-1\r\n$3\r\n0.5\r\n:1\r\n*2\r\n$-1\r\n$3\r\n0.5\r\n"
+    );
     bench.core.resp3 = true;
     assert_eq!(bench.eval("redis.setresp(3) return redis.call('many', 1)"), "%1\r\n:0\r\n*0\r\n");
     assert_eq!(bench.eval("redis.setresp(3) return redis.call('set3')"), "~2\r\n$1\r\na\r\n$1\r\nb\r\n");
     assert_eq!(bench.eval("redis.setresp(3) return redis.call('truth')"), "#t\r\n");
     assert_eq!(bench.eval("return redis.call('truth')"), ":1\r\n");
     assert_eq!(bench.eval("redis.setresp(3) return redis.call('verb')"), "=9\r\ntxt:words\r\n");
-    assert_eq!(bench.eval("redis.setresp(3) return redis.call('big').big_number"), "$30\r\n123456789012345678901234567890\r\n");
-    assert_eq!(bench.eval("return {1,2,3.9,-3.9,'a',true,false,nil,4}"), "*7\r\n:1\r\n:2\r\n:3\r\n:-3\r\n$1\r\na\r\n:1\r\n_\r\n");
-    assert_eq!(bench.eval("return {1e300,-1e300,0/0,1/0}"), "*4\r\n:-9223372036854775808\r\n:-9223372036854775808\r\n:-9223372036854775808\r\n:-9223372036854775808\r\n");
+    assert_eq!(
+        bench.eval("redis.setresp(3) return redis.call('big').big_number"),
+        "$30\r\n123456789012345678901234567890\r\n"
+    );
+    assert_eq!(
+        bench.eval("return {1,2,3.9,-3.9,'a',true,false,nil,4}"),
+        "*7\r\n:1\r\n:2\r\n:3\r\n:-3\r\n$1\r\na\r\n:1\r\n_\r\n"
+    );
+    assert_eq!(
+        bench.eval("return {1e300,-1e300,0/0,1/0}"),
+        "*4\r\n:-9223372036854775808\r\n:-9223372036854775808\r\n:-9223372036854775808\r\n:-9223372036854775808\r\n"
+    );
     assert_eq!(bench.eval("return {double=3.5}"), ",3.5\r\n");
 }
 
@@ -287,13 +318,22 @@ fn read_only_scripts_and_flags() {
     let mut bench = Bench::new();
     let refused = b"-ERR Write commands are not allowed from read-only scripts.";
     assert!(bench.run(&[b"eval_ro", b"return redis.call('set','a','b')", b"0"]).starts_with(refused));
-    assert!(bench.run(&[b"eval", b"#!lua flags=no-writes\nreturn redis.call('set','a','b')", b"0"]).starts_with(refused));
-    assert_eq!(bench.run(&[b"eval", b"#!lua flags=bad\nreturn 1", b"0"]), b"-ERR Unexpected flag in script shebang: bad\r\n");
+    assert!(
+        bench
+            .run(&[b"eval", b"#!lua flags=no-writes\nreturn redis.call('set','a','b')", b"0"])
+            .starts_with(refused)
+    );
+    assert_eq!(
+        bench.run(&[b"eval", b"#!lua flags=bad\nreturn 1", b"0"]),
+        b"-ERR Unexpected flag in script shebang: bad\r\n"
+    );
     assert_eq!(
         bench.run(&[b"eval_ro", b"#!lua\nreturn 1", b"0"]),
         b"-ERR Can not execute a script with write flag using *_ro command.\r\n"
     );
-    assert!(bench.run(&[b"eval", b"#!lua\n\nerror('x')", b"0"]).starts_with(b"-ERR user_script:3: x script: "));
+    assert!(
+        bench.run(&[b"eval", b"#!lua\n\nerror('x')", b"0"]).starts_with(b"-ERR user_script:3: x script: ")
+    );
 }
 
 #[test]
