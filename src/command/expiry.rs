@@ -15,7 +15,10 @@ const EXPIRE: Spec = Spec {
     arity: Arity::AtLeast(3),
     flags: Flags::WRITE.or(Flags::FAST),
     keys: &[KeySpec::one(1, &["RW", "update"])],
-    history: &[("7.0.0", "`NX`, `XX`, `GT` and `LT`.")],
+    history: &[
+        ("7.0.0", "`NX`, `XX`, `GT` and `LT`."),
+        ("keylatch", "`IFEQ`, an extension that no other server has: only while the value is this one."),
+    ],
     ..Spec::NONE
 };
 
@@ -34,7 +37,7 @@ pub const COMMANDS: &[Spec] = &[
     Spec {
         name: "expire",
         summary: "Lets a key live for so many seconds from now.",
-        synopsis: "key seconds [NX | XX | GT | LT]",
+        synopsis: "key seconds [NX | XX | GT | LT] [IFEQ match-value]",
         handler: Handler::Keys(|k, a, r| expire(k, a, r, Unit::Seconds, From::Now, "expire")),
         ..EXPIRE
     },
@@ -42,7 +45,7 @@ pub const COMMANDS: &[Spec] = &[
         name: "pexpire",
         since: "2.6.0",
         summary: "Lets a key live for so many milliseconds from now.",
-        synopsis: "key milliseconds [NX | XX | GT | LT]",
+        synopsis: "key milliseconds [NX | XX | GT | LT] [IFEQ match-value]",
         handler: Handler::Keys(|k, a, r| expire(k, a, r, Unit::Millis, From::Now, "pexpire")),
         ..EXPIRE
     },
@@ -50,7 +53,7 @@ pub const COMMANDS: &[Spec] = &[
         name: "expireat",
         since: "1.2.0",
         summary: "Lets a key live until a second of Unix time.",
-        synopsis: "key unix-time-seconds [NX | XX | GT | LT]",
+        synopsis: "key unix-time-seconds [NX | XX | GT | LT] [IFEQ match-value]",
         handler: Handler::Keys(|k, a, r| expire(k, a, r, Unit::Seconds, From::Epoch, "expireat")),
         ..EXPIRE
     },
@@ -58,7 +61,7 @@ pub const COMMANDS: &[Spec] = &[
         name: "pexpireat",
         since: "2.6.0",
         summary: "Lets a key live until a millisecond of Unix time.",
-        synopsis: "key unix-time-milliseconds [NX | XX | GT | LT]",
+        synopsis: "key unix-time-milliseconds [NX | XX | GT | LT] [IFEQ match-value]",
         handler: Handler::Keys(|k, a, r| expire(k, a, r, Unit::Millis, From::Epoch, "pexpireat")),
         ..EXPIRE
     },
@@ -117,7 +120,8 @@ fn expire(
     let deadline = absolute(args.int(2)?, unit, from, keys.now()).ok_or(CommandError::InvalidExpire(name))?;
     let key = args.get(1);
     let slot = keys.find(key);
-    let allowed = slot.is_some() && options.allow(keys.deadline(slot), deadline);
+    let allowed =
+        slot.is_some() && options.is_meant(keys.value(slot)) && options.allow(keys.deadline(slot), deadline);
     if allowed && deadline <= keys.now() {
         keys.remove(slot, key, Event::DEL);
     } else if allowed {

@@ -2,6 +2,7 @@
 
 pub mod bitfield;
 pub mod bitmap;
+pub mod cas;
 pub mod client;
 pub mod config;
 pub mod connection;
@@ -17,6 +18,7 @@ pub mod info;
 pub mod keylatch;
 pub mod lcs;
 pub mod lolwut;
+pub mod matching;
 pub mod object;
 pub mod options;
 pub mod scan;

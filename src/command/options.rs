@@ -2,6 +2,7 @@
 //! Relative times become absolute here, once, with the overflow check. Not here: options of one
 //! command alone.
 
+use super::matching::Match;
 use crate::base::clock::UnixMs;
 use crate::base::error::CommandError;
 use crate::base::number;
@@ -112,18 +113,40 @@ impl<'a> Expiry<'a> {
 }
 
 /// Under which condition SET stores.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Condition {
+#[derive(Clone, Copy, Debug)]
+pub enum Condition<'a> {
     /// NX: the key is not there.
     Absent,
     /// XX: it is.
     Present,
+    /// IFEQ and its like: its value is, or is not, this.
+    Value(Match<'a>),
+}
+
+impl Condition<'_> {
+    /// Whether a key with `current` as its value meets it; `None`: there is no key.
+    pub fn met(self, current: Option<&[u8]>) -> Result<bool, CommandError> {
+        match self {
+            Condition::Absent => Ok(current.is_none()),
+            Condition::Present => Ok(current.is_some()),
+            Condition::Value(value) => value.met(current),
+        }
+    }
+
+    /// The same word, whatever the value behind it.
+    fn is_like(&self, other: &Condition<'_>) -> bool {
+        use std::mem::discriminant;
+        match (self, other) {
+            (Condition::Value(a), Condition::Value(b)) => discriminant(a) == discriminant(b),
+            _ => discriminant(self) == discriminant(other),
+        }
+    }
 }
 
 /// SET's options.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct SetOptions<'a> {
-    pub condition: Option<Condition>,
+    pub condition: Option<Condition<'a>>,
     /// GET: the old value is the answer.
     pub get: bool,
     pub expiry: Expiry<'a>,
@@ -138,6 +161,9 @@ impl<'a> SetOptions<'a> {
                 options.require(Condition::Absent)?;
             } else if args.is(i, "xx") {
                 options.require(Condition::Present)?;
+            } else if let Some(value) = Match::read(args, i) {
+                options.require(Condition::Value(value))?;
+                i += 1;
             } else if args.is(i, "get") {
                 options.get = true;
             } else if args.is(i, "keepttl") {
@@ -156,9 +182,9 @@ impl<'a> SetOptions<'a> {
         Ok(options)
     }
 
-    /// The same condition may be said twice, two different ones not.
-    fn require(&mut self, condition: Condition) -> Result<(), CommandError> {
-        if self.condition.replace(condition).is_some_and(|old| old != condition) {
+    /// The same condition may be said twice (the last counts), two different ones not.
+    fn require(&mut self, condition: Condition<'a>) -> Result<(), CommandError> {
+        if self.condition.replace(condition).is_some_and(|old| !old.is_like(&condition)) {
             return Err(CommandError::Syntax);
         }
         Ok(())
@@ -184,23 +210,28 @@ pub fn getex<'a>(args: &Args<'a>, mut i: usize) -> Result<Expiry<'a>, CommandErr
 
 /// When EXPIRE and its like change a deadline. A key without one counts as living for ever.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct ExpireOptions {
+pub struct ExpireOptions<'a> {
+    /// IFEQ, an extension of ours: the value that the key must have.
+    value: Option<&'a [u8]>,
     nx: bool,
     xx: bool,
     gt: bool,
     lt: bool,
 }
 
-impl ExpireOptions {
+impl<'a> ExpireOptions<'a> {
     /// Reads the options from argument `i` on.
-    pub fn parse(args: &Args<'_>, i: usize) -> Result<Self, CommandError> {
+    pub fn parse(args: &Args<'a>, i: usize) -> Result<Self, CommandError> {
         let mut options = ExpireOptions::default();
-        for word in args.rest(i) {
+        let mut words = args.rest(i).iter();
+        while let Some(word) = words.next() {
             match word.to_ascii_lowercase().as_slice() {
                 b"nx" => options.nx = true,
                 b"xx" => options.xx = true,
                 b"gt" => options.gt = true,
                 b"lt" => options.lt = true,
+                // Without a value it is the word that no server knows.
+                b"ifeq" if !words.as_slice().is_empty() => options.value = words.next().copied(),
                 _ => {
                     // A C string there: it ends at a NUL.
                     let word = word.split(|&b| b == 0).next().unwrap_or_default();
@@ -217,6 +248,11 @@ impl ExpireOptions {
             return Err(CommandError::fixed("ERR GT and LT options at the same time are not compatible"));
         }
         Ok(options)
+    }
+
+    /// Whether a key whose value is `current` is the one that was meant.
+    pub fn is_meant(self, current: &[u8]) -> bool {
+        self.value.is_none_or(|value| value == current)
     }
 
     /// Whether `new` may take the place of `current`.

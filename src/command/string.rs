@@ -1,7 +1,7 @@
 //! The string commands: whole values and parts of them. Not here: values as numbers (`counter`),
 //! deadlines on their own (`expiry`).
 
-use super::options::{self, Condition, Expiry, From, Lifetime, SetOptions, Unit};
+use super::options::{self, Expiry, From, Lifetime, SetOptions, Unit};
 use crate::base::error::CommandError;
 use crate::engine::spec::{Arity, Flags, Group, Handler, KeySpec, Spec};
 use crate::keyspace::{Access, Encoding, Event, Slot, Ttl};
@@ -24,7 +24,8 @@ pub const COMMANDS: &[Spec] = &[
     Spec {
         name: "set",
         summary: "Stores a value under a key, whatever was there; on a condition and with a deadline if asked.",
-        synopsis: "key value [NX | XX] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | \
+        synopsis: "key value [NX | XX | IFEQ match-value | IFNE match-value | IFDEQ match-digest | \
+                   IFDNE match-digest] [GET] [EX seconds | PX milliseconds | EXAT unix-time-seconds | \
                    PXAT unix-time-milliseconds | KEEPTTL]",
         arity: Arity::AtLeast(3),
         flags: WRITE_GROW,
@@ -37,6 +38,7 @@ pub const COMMANDS: &[Spec] = &[
             ("6.0.0", "`KEEPTTL`."),
             ("6.2.0", "`GET`, `EXAT` and `PXAT`."),
             ("7.0.0", "`NX` together with `GET`."),
+            ("8.4.0", "`IFEQ`, `IFNE`, `IFDEQ` and `IFDNE`."),
         ],
         handler: Handler::Keys(set),
         ..STRING
@@ -220,7 +222,7 @@ pub const COMMANDS: &[Spec] = &[
 ];
 
 /// Stores a value as SET does: `set`, then `expire` where it gets a deadline.
-fn store(keys: &mut Access<'_>, slot: Slot, key: &[u8], value: &[u8], ttl: Ttl) {
+pub fn store(keys: &mut Access<'_>, slot: Slot, key: &[u8], value: &[u8], ttl: Ttl) {
     keys.put(slot, key, value, Encoding::Auto, ttl, Event::SET);
     if let Ttl::At(_) = ttl {
         keys.also(key, Event::EXPIRE);
@@ -233,13 +235,13 @@ fn set(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer 
     let key = args.get(1);
     // Who asks for the old value is a reader.
     let slot = if options.get { keys.look(key) } else { keys.find(key) };
+    let current = slot.is_some().then(|| keys.value(slot));
     let met = match options.condition {
         None => true,
-        Some(Condition::Absent) => !slot.is_some(),
-        Some(Condition::Present) => slot.is_some(),
+        Some(condition) => condition.met(current)?,
     };
     if options.get {
-        reply.bulk_or_null(slot.is_some().then(|| keys.value(slot)));
+        reply.bulk_or_null(current);
     } else if met {
         reply.ok();
     } else {
