@@ -314,3 +314,112 @@ fn store(keys: &mut Access<'_>, slot: Slot, key: &[u8], stored: Stored<'_>) {
         keys.put(slot, key, &value, Encoding::Raw, Ttl::Clear, event);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+
+    #[test]
+    fn fields() {
+        check(
+            r#"
+            > BITFIELD k SET u8 0 200 GET u8 0 GET i8 0 INCRBY u8 0 10
+            1) (integer) 0
+            2) (integer) 200
+            3) (integer) -56
+            4) (integer) 210
+            ~ setbit
+            > BITFIELD k SET u8 0 210
+            1) (integer) 210
+            ~
+            > BITFIELD k INCRBY u8 #1 300 GET u8 8 SET i64 #1 -1 GET i64 64
+            1) (integer) 44
+            2) (integer) 44
+            3) (integer) 0
+            4) (integer) -1
+            > BITFIELD k GET u4 1000
+            1) (integer) 0
+            > BITFIELD_RO k GET u8 0 GET i8 #0
+            1) (integer) 210
+            2) (integer) -46
+            > BITFIELD k
+            (empty array)
+            > BITFIELD_RO none GET u63 5
+            1) (integer) 0
+            > STRLEN k
+            (integer) 16
+            "#,
+        );
+    }
+
+    #[test]
+    fn overflows() {
+        check(
+            r#"
+            > BITFIELD k SET u8 0 255 SET i8 8 127
+            1) (integer) 0
+            2) (integer) 0
+            > BITFIELD k INCRBY u8 0 1 INCRBY i8 8 1
+            1) (integer) 0
+            2) (integer) -128
+            > BITFIELD k OVERFLOW SAT SET u8 0 250 INCRBY u8 0 100 INCRBY u8 0 -500 SET i8 8 100 INCRBY i8 8 100 INCRBY i8 8 -300
+            1) (integer) 0
+            2) (integer) 255
+            3) (integer) 0
+            4) (integer) -128
+            5) (integer) 127
+            6) (integer) -128
+            > BITFIELD k OVERFLOW FAIL SET u8 0 256 INCRBY u8 0 -1 INCRBY i8 8 -1
+            1) (nil)
+            2) (nil)
+            3) (nil)
+            > BITFIELD k OVERFLOW SAT SET u8 0 -1 SET i64 16 9223372036854775807 INCRBY i64 16 1
+            1) (integer) 0
+            2) (integer) 0
+            3) (integer) 9223372036854775807
+            > BITFIELD k OVERFLOW WRAP INCRBY i64 16 1
+            1) (integer) -9223372036854775808
+            > BITFIELD none OVERFLOW FAIL SET u8 8 256
+            1) (nil)
+            > GET none
+            "\x00\x00"
+            "#,
+        );
+    }
+
+    #[test]
+    fn refusals() {
+        check(
+            r#"
+            > BITFIELD k GET u64 0
+            (error) ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.
+            > BITFIELD k GET i65 0
+            (error) ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.
+            > BITFIELD k GET u0 0
+            (error) ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.
+            > BITFIELD k GET x8 0
+            (error) ERR Invalid bitfield type. Use something like i16 u8. Note that u64 is not supported but i64 is.
+            > BITFIELD k GET u8 -1
+            (error) ERR bit offset is not an integer or out of range
+            > BITFIELD k GET u8 #9223372036854775807
+            (error) ERR bit offset is not an integer or out of range
+            > BITFIELD k SET u8 9223372036854775807 1
+            (error) ERR bit offset is not an integer or out of range
+            > BITFIELD k SET u8 0 x
+            (error) ERR value is not an integer or out of range
+            > BITFIELD k SET u8 0
+            (error) ERR syntax error
+            > BITFIELD k OVERFLOW NO
+            (error) ERR Invalid OVERFLOW type specified
+            > BITFIELD k NONSENSE
+            (error) ERR syntax error
+            > BITFIELD_RO k SET u8 0 1
+            (error) ERR BITFIELD_RO only supports the GET subcommand
+            > BITFIELD_RO k NONSENSE
+            (error) ERR syntax error
+            > EXISTS k
+            (integer) 0
+            "#,
+        );
+    }
+}

@@ -364,3 +364,227 @@ fn bitop(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answe
     reply.integer(result.len() as i64);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+
+    #[test]
+    fn single_bits() {
+        check(
+            r#"
+            > SETBIT k 7 1
+            (integer) 0
+            ~ setbit
+            > SETBIT k 7 1
+            (integer) 1
+            ~
+            > SETBIT k 100 0
+            (integer) 0
+            ~ setbit
+            > STRLEN k
+            (integer) 13
+            > GETBIT k 7
+            (integer) 1
+            > GETBIT k 100000
+            (integer) 0
+            > GETBIT none 0
+            (integer) 0
+            > SETBIT k -1 1
+            (error) ERR bit offset is not an integer or out of range
+            > SETBIT k 4294967296 1
+            (error) ERR bit offset is not an integer or out of range
+            > SETBIT k 9223372036854775807 1
+            (error) ERR bit offset is not an integer or out of range
+            > SETBIT k x 1
+            (error) ERR bit offset is not an integer or out of range
+            > SETBIT k 0 2
+            (error) ERR bit is not an integer or out of range
+            > GETBIT k #1
+            (error) ERR bit offset is not an integer or out of range
+            > SET n 1
+            OK
+            > OBJECT ENCODING n
+            "int"
+            > SETBIT n 7 1
+            (integer) 1
+            > OBJECT ENCODING n
+            "raw"
+            > EXPIRE n 100
+            (integer) 1
+            > SETBIT n 0 1
+            (integer) 0
+            > TTL n
+            (integer) 100
+            "#,
+        );
+    }
+
+    #[test]
+    fn counts() {
+        check(
+            r#"
+            > SET k foobar
+            OK
+            > BITCOUNT k
+            (integer) 26
+            > BITCOUNT k 0 0
+            (integer) 4
+            > BITCOUNT k 1 1 byte
+            (integer) 6
+            > BITCOUNT k 5 30 BIT
+            (integer) 17
+            > BITCOUNT k -2 -1
+            (integer) 7
+            > BITCOUNT k -1 -2
+            (integer) 0
+            > BITCOUNT k 5 2
+            (integer) 0
+            > BITCOUNT k 0 9223372036854775807
+            (integer) 26
+            > BITCOUNT k -9223372036854775808 -1 BIT
+            (integer) 26
+            > BITCOUNT k 0
+            (error) ERR syntax error
+            > BITCOUNT k 0 x
+            (error) ERR value is not an integer or out of range
+            > BITCOUNT k 0 1 WORD
+            (error) ERR syntax error
+            > BITCOUNT none 0 x
+            (integer) 0
+            > BITCOUNT none
+            (integer) 0
+            "#,
+        );
+    }
+
+    #[test]
+    fn positions() {
+        check(
+            r#"
+            > SET k "\xff\xf0\x00"
+            OK
+            > BITPOS k 0
+            (integer) 12
+            > BITPOS k 1 2
+            (integer) -1
+            > BITPOS k 1 1 -1
+            (integer) 8
+            > BITPOS k 0 0 0
+            (integer) -1
+            > BITPOS k 0 2 -1 BIT
+            (integer) 12
+            > BITPOS k 1 7 15 BIT
+            (integer) 7
+            > BITPOS k 1 13 15 BIT
+            (integer) -1
+            > SET f "\xff\xff"
+            OK
+            > BITPOS f 0
+            (integer) 16
+            > BITPOS f 0 1
+            (integer) 16
+            > BITPOS f 0 0 -1
+            (integer) -1
+            > BITPOS none 0
+            (integer) 0
+            > BITPOS none 1
+            (integer) -1
+            > BITPOS k 2
+            (error) ERR The bit argument must be 1 or 0.
+            > BITPOS k x
+            (error) ERR value is not an integer or out of range
+            > BITPOS k 1 x
+            (error) ERR value is not an integer or out of range
+            > BITPOS k 1 0 1 WORD
+            (error) ERR syntax error
+            > SET e ""
+            OK
+            > BITPOS e 0
+            (integer) -1
+            "#,
+        );
+    }
+
+    #[test]
+    fn operations() {
+        check(
+            r#"
+            > SET a "\xf0\xff"
+            OK
+            > SET b "\x3c"
+            OK
+            > BITOP AND d a b
+            (integer) 2
+            ~ set
+            > GET d
+            "0\x00"
+            > OBJECT ENCODING d
+            "raw"
+            > BITOP or d a b
+            (integer) 2
+            > GET d
+            "\xfc\xff"
+            > BITOP XOR d a b none
+            (integer) 2
+            > GET d
+            "\xcc\xff"
+            > BITOP NOT d a
+            (integer) 2
+            > GET d
+            "\x0f\x00"
+            > EXPIRE d 100
+            (integer) 1
+            > BITOP AND d none none2
+            (integer) 0
+            ~ del
+            > EXISTS d
+            (integer) 0
+            > BITOP AND d none
+            (integer) 0
+            ~
+            > BITOP NOT d a b
+            (error) ERR BITOP NOT must be called with a single source key.
+            > BITOP NAND d a b
+            (error) ERR syntax error
+            "#,
+        );
+    }
+
+    /// From Redis 8.2's documentation.
+    #[test]
+    fn newer_operations() {
+        check(
+            r#"
+            > SET x "\x0f\xff"
+            OK
+            > SET y "\x3c"
+            OK
+            > SET z "\x30\x01"
+            OK
+            > BITOP DIFF d x y z
+            (integer) 2
+            > GET d
+            "\x03\xfe"
+            > BITOP DIFF1 d x y z
+            (integer) 2
+            > GET d
+            "0\x00"
+            > BITOP ANDOR d x y z
+            (integer) 2
+            > GET d
+            "\x0c\x01"
+            > BITOP ONE d x y z
+            (integer) 2
+            > GET d
+            "\x03\xfe"
+            > BITOP ONE d x x x
+            (integer) 2
+            > GET d
+            "\x00\x00"
+            > BITOP DIFF d x
+            (error) ERR BITOP DIFF must be called with at least two source keys.
+            "#,
+        );
+    }
+}

@@ -285,3 +285,117 @@ fn restore(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Ans
     reply.ok();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+
+    #[test]
+    fn payloads() {
+        check(
+            r#"
+            > DUMP none
+            (nil)
+            > SET n 10
+            OK
+            > DUMP n
+            "\x00\xc0\n\n\x00n\x9fWE\x0e\xaec\xbb"
+            > SET n -300
+            OK
+            > DUMP n
+            "\x00\xc1\xd4\xfe\n\x00\xc6\xc4\x86#\xfe\xbe\xde."
+            > SET n 100000
+            OK
+            > DUMP n
+            "\x00\xc2\xa0\x86\x01\x00\n\x00\xf1$\x03Po/\xa6t"
+            > SET n 12345678901
+            OK
+            > DUMP n
+            "\x00\x0b12345678901\n\x000NR\xd7'\x17e\x10"
+            > SET s aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa
+            OK
+            > DUMP s
+            "\x00\xc3\t\x1e\x01aa\xe0\x11\x00\x01aa\n\x00Es|\xbb+d{\xbb"
+            > SET s abcdefghijklmnopqrstuvwxyz
+            OK
+            > DUMP s
+            "\x00\x1aabcdefghijklmnopqrstuvwxyz\n\x00\x9e\x1b?4\xab\xfc_y"
+            > SET s ""
+            OK
+            > DUMP s
+            "\x00\x00\n\x00]\x9b\\@\x0f\x7f\xa2\xda"
+            "#,
+        );
+    }
+
+    #[test]
+    fn restoring() {
+        check(
+            r#"
+            > RESTORE k 0 "\x00\xc0\n\n\x00n\x9fWE\x0e\xaec\xbb"
+            OK
+            ~ restore
+            > GET k
+            "10"
+            > OBJECT ENCODING k
+            "int"
+            > TTL k
+            (integer) -1
+            > RESTORE k 0 "\x00\xc0\n\n\x00n\x9fWE\x0e\xaec\xbb"
+            (error) BUSYKEY Target key name already exists.
+            > RESTORE k 5000 "\x00\xc3\t\x1e\x01aa\xe0\x11\x00\x01aa\n\x00Es|\xbb+d{\xbb" REPLACE IDLETIME 77
+            OK
+            > OBJECT IDLETIME k
+            (integer) 77
+            > GET k
+            "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
+            > RESTORE k 1 "\x00\xc0\n\n\x00n\x9fWE\x0e\xaec\xbb" REPLACE ABSTTL
+            OK
+            ~ del
+            > EXISTS k
+            (integer) 0
+            > RESTORE k 1 "\x00\xc0\n\n\x00n\x9fWE\x0e\xaec\xbb" ABSTTL
+            OK
+            ~
+            > RESTORE k 9223372036854775807 "\x00\xc0\n\n\x00n\x9fWE\x0e\xaec\xbb"
+            OK
+            > EXISTS k
+            (integer) 0
+            "#,
+        );
+    }
+
+    #[test]
+    fn refusals() {
+        check(
+            r#"
+            > RESTORE k -1 x
+            (error) ERR Invalid TTL value, must be >= 0
+            > RESTORE k x x
+            (error) ERR value is not an integer or out of range
+            > RESTORE k 0 x
+            (error) ERR DUMP payload version or checksum are wrong
+            > RESTORE k 0 "\x00\xc0\n\n\x00n\x9fWE\x0e\xaec\xbc"
+            (error) ERR DUMP payload version or checksum are wrong
+            > RESTORE k 0 x NONSENSE
+            (error) ERR syntax error
+            > RESTORE k 0 x IDLETIME
+            (error) ERR syntax error
+            > RESTORE k 0 x IDLETIME -1
+            (error) ERR Invalid IDLETIME value, must be >= 0
+            > RESTORE k 0 x IDLETIME x
+            (error) ERR value is not an integer or out of range
+            > RESTORE k 0 x FREQ 256
+            (error) ERR Invalid FREQ value, must be >= 0 and <= 255
+            > RESTORE k 0 x FREQ 1 IDLETIME 1
+            (error) ERR syntax error
+            > SET k v
+            OK
+            > RESTORE k x x
+            (error) BUSYKEY Target key name already exists.
+            > EXISTS none
+            (integer) 0
+            "#,
+        );
+    }
+}

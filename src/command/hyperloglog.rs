@@ -279,3 +279,97 @@ fn pfselftest(keys: &mut Access<'_>, _: &Args<'_>, reply: &mut dyn Reply) -> Ans
     reply.ok();
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+
+    #[test]
+    fn adding_and_counting() {
+        check(
+            r#"
+            > PFADD h
+            (integer) 1
+            ~ pfadd
+            > PFADD h
+            (integer) 0
+            ~
+            > PFADD h a b c d e f g
+            (integer) 1
+            ~ pfadd
+            > PFADD h a b
+            (integer) 0
+            ~
+            > GET h
+            "HYLL\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80Fm\x80V\x0c\x80D<\x848\x80P\xb1\x84I\x8c\x80Bm\x80BZ"
+            > PFCOUNT h
+            (integer) 7
+            ~
+            > GET h
+            "HYLL\x01\x00\x00\x00\x07\x00\x00\x00\x00\x00\x00\x00Fm\x80V\x0c\x80D<\x848\x80P\xb1\x84I\x8c\x80Bm\x80BZ"
+            > PFADD h2 x a
+            (integer) 1
+            > PFCOUNT h h2 none
+            (integer) 8
+            > PFCOUNT none
+            (integer) 0
+            > PFMERGE h h2
+            OK
+            > PFCOUNT h
+            (integer) 8
+            > PFMERGE new
+            OK
+            > PFCOUNT new
+            (integer) 0
+            > PFDEBUG ENCODING h
+            sparse
+            > PFDEBUG DECODE h2
+            "Z:12711 v:2,1 Z:3662 v:2,1 z:9"
+            > PFDEBUG TODENSE h
+            (integer) 1
+            > PFDEBUG TODENSE h
+            (integer) 0
+            > PFDEBUG ENCODING h
+            dense
+            > PFDEBUG DECODE h
+            (error) ERR HLL encoding is not sparse
+            > PFDEBUG NONSENSE h
+            (error) ERR Unknown PFDEBUG subcommand 'NONSENSE'
+            > PFDEBUG ENCODING none
+            (error) ERR The specified key does not exist
+            > STRLEN h
+            (integer) 12304
+            > PFCOUNT h
+            (integer) 8
+            > PFSELFTEST
+            OK
+            "#,
+        );
+    }
+
+    #[test]
+    fn not_one() {
+        check(
+            r#"
+            > SET k v
+            OK
+            > PFADD k a
+            (error) WRONGTYPE Key is not a valid HyperLogLog string value.
+            > PFCOUNT k
+            (error) WRONGTYPE Key is not a valid HyperLogLog string value.
+            > PFCOUNT none k
+            (error) WRONGTYPE Key is not a valid HyperLogLog string value.
+            > PFMERGE none k
+            (error) WRONGTYPE Key is not a valid HyperLogLog string value.
+            > PFMERGE k
+            (error) WRONGTYPE Key is not a valid HyperLogLog string value.
+            > SET k "HYLL\x01\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x80\x00"
+            OK
+            > PFCOUNT k
+            (error) INVALIDOBJ Corrupted HLL object detected
+            > PFADD k a
+            (error) INVALIDOBJ Corrupted HLL object detected
+            "#,
+        );
+    }
+}

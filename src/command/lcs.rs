@@ -177,3 +177,82 @@ fn lcs(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Result<
     }
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+
+    #[test]
+    fn text_length_and_ranges() {
+        check(
+            r#"
+            > MSET a ohmytext b mynewtext
+            OK
+            > LCS a b
+            "mytext"
+            > LCS a b LEN
+            (integer) 6
+            > LCS a b IDX
+            1# "matches" => 1) 1) 1) (integer) 4
+                     2) (integer) 7
+                  2) 1) (integer) 5
+                     2) (integer) 8
+               2) 1) 1) (integer) 2
+                     2) (integer) 3
+                  2) 1) (integer) 0
+                     2) (integer) 1
+            2# "len" => (integer) 6
+            > LCS a b IDX MINMATCHLEN 4
+            1# "matches" => 1) 1) 1) (integer) 4
+                     2) (integer) 7
+                  2) 1) (integer) 5
+                     2) (integer) 8
+            2# "len" => (integer) 6
+            > LCS a b idx minmatchlen 4 withmatchlen
+            1# "matches" => 1) 1) 1) (integer) 4
+                     2) (integer) 7
+                  2) 1) (integer) 5
+                     2) (integer) 8
+                  3) (integer) 4
+            2# "len" => (integer) 6
+            > LCS a b IDX MINMATCHLEN -5 WITHMATCHLEN
+            1# "matches" => 1) 1) 1) (integer) 4
+                     2) (integer) 7
+                  2) 1) (integer) 5
+                     2) (integer) 8
+                  3) (integer) 4
+               2) 1) 1) (integer) 2
+                     2) (integer) 3
+                  2) 1) (integer) 0
+                     2) (integer) 1
+                  3) (integer) 2
+            2# "len" => (integer) 6
+            > LCS a none
+            ""
+            > LCS none none2 LEN
+            (integer) 0
+            > LCS a none IDX
+            1# "matches" => (empty array)
+            2# "len" => (integer) 0
+            "#,
+        );
+    }
+
+    #[test]
+    fn refusals() {
+        check(
+            r#"
+            > MSET a ohmytext b mynewtext
+            OK
+            > LCS a b IDX LEN
+            (error) ERR If you want both the length and indexes, please just use IDX.
+            > LCS a b NONSENSE
+            (error) ERR syntax error
+            > LCS a b MINMATCHLEN
+            (error) ERR syntax error
+            > LCS a b MINMATCHLEN x
+            (error) ERR value is not an integer or out of range
+            "#,
+        );
+    }
+}

@@ -110,3 +110,48 @@ fn sort_ro(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Ans
     reply.array(0);
     Ok(())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::testing::check;
+
+    #[test]
+    fn what_is_left() {
+        check(
+            r#"
+            > SORT none
+            (empty array)
+            > SORT none BY w* LIMIT 0 1 GET # GET o* DESC ALPHA
+            (empty array)
+            > SORT_RO none ASC
+            (empty array)
+            > SET k v
+            OK
+            > SORT k
+            (error) WRONGTYPE Operation against a key holding the wrong kind of value
+            > SORT_RO k
+            (error) WRONGTYPE Operation against a key holding the wrong kind of value
+            > SORT k NONSENSE
+            (error) ERR syntax error
+            > SORT k LIMIT 0
+            (error) ERR syntax error
+            > SORT k LIMIT x 0
+            (error) ERR value is not an integer or out of range
+            > SORT k BY
+            (error) ERR syntax error
+            > SORT_RO k STORE d
+            (error) ERR syntax error
+            > SET d v
+            OK
+            > SORT none STORE d
+            (integer) 0
+            ~ del
+            > SORT none STORE d
+            (integer) 0
+            ~
+            > EXISTS d
+            (integer) 0
+            "#,
+        );
+    }
+}

@@ -181,9 +181,19 @@ fn docs(value: &Value) -> Value {
                 })
                 .collect(),
         ),
-        (Value::Array(items), _) => Value::Array(items.iter().map(docs).collect()),
+        (Value::Array(items), _) => {
+            Value::Array(items.iter().filter(|item| !is_newer(item)).map(docs).collect())
+        }
         _ => value.clone(),
     }
+}
+
+/// Whether COMMAND DOCS shows an argument here that 7.0.15 does not have.
+fn is_newer(argument: &Value) -> bool {
+    let newer = ["IFEQ", "IFNE", "IFDEQ", "IFDNE", "DIFF", "DIFF1", "ANDOR", "ONE"];
+    argument.pairs().is_some_and(|pairs| {
+        pairs.iter().any(|(name, value)| name.text() == "token" && newer.contains(&value.text().as_str()))
+    })
 }
 
 /// With each array of plain strings sorted, sets too.

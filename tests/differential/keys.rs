@@ -3,12 +3,13 @@
 
 use crate::check::Check;
 use crate::grammar::{Bytes, Grammar, Step, could_expire_soon, may_leave_stale};
-use crate::{scripts, serving};
+use crate::{bits, scripts, serving};
 
 /// Appends one command, or a few that belong together.
 pub fn any(g: &mut Grammar, steps: &mut Vec<Step>) {
     let (mut args, check, bendable) = match g.draw.below(100) {
-        0..40 => string(g),
+        0..32 => string(g),
+        32..40 => bits::any(g),
         40..58 => generic(g),
         58..74 => deadline(g),
         74..84 => serving::any(g),

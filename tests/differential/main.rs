@@ -8,6 +8,7 @@
 #[path = "../common/mod.rs"]
 mod common;
 
+mod bits;
 mod check;
 mod draw;
 mod grammar;
