@@ -159,12 +159,10 @@ fn in_scripts_and_transactions() {
 fn unknown_to_the_reported_version() {
     let server = Server::start(&[]);
     let mut client = server.client();
-    client.raw(b"*4\r\n$6\r\nCLIENT\r\n$19\r\nMAINT_NOTIFICATIONS\r\n$2\r\nON\r\n$1\r\nx\r\n*1\r\n$4\r\nPING\r\n");
-    let frames: Vec<String> = (0..2)
-        .map(|_| String::from_utf8_lossy(&client.frame().expect("a reply")).into_owned())
-        .collect();
-    assert_eq!(
-        frames,
-        ["-ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIENT HELP.\r\n", "+PONG\r\n"]
+    client.raw(
+        b"*4\r\n$6\r\nCLIENT\r\n$19\r\nMAINT_NOTIFICATIONS\r\n$2\r\nON\r\n$1\r\nx\r\n*1\r\n$4\r\nPING\r\n",
     );
+    let frames: Vec<String> =
+        (0..2).map(|_| String::from_utf8_lossy(&client.frame().expect("a reply")).into_owned()).collect();
+    assert_eq!(frames, ["-ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIENT HELP.\r\n", "+PONG\r\n"]);
 }

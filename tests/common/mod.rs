@@ -84,7 +84,8 @@ impl Server {
         server
     }
 
-    fn stock(program: &str, args: &[&str]) -> Server {
+    /// `program`, which takes redis-server's arguments, with `args`, ready.
+    pub fn stock(program: &str, args: &[&str]) -> Server {
         let dir = tempfile::tempdir().expect("a directory for the server");
         let port = free_port();
         let port_text = port.to_string();
