@@ -109,7 +109,7 @@ impl CommandError {
             E::UnknownCommand { name, args } => return unknown_command(name, args).into(),
             E::UnknownSubcommand { sub, container } => {
                 let mut line = b"ERR unknown subcommand '".to_vec();
-                line.extend_from_slice(&sub[..sub.len().min(128)]);
+                line.extend_from_slice(as_c_text(sub, 128));
                 line.extend_from_slice(format!("'. Try {} HELP.", container.to_ascii_uppercase()).as_bytes());
                 return line.into();
             }
@@ -130,18 +130,24 @@ impl CommandError {
 /// Redis's `rejectCommandFormat`: name and arguments are cut at 128 bytes in all.
 fn unknown_command(name: &[u8], args: &[Vec<u8>]) -> Vec<u8> {
     let mut line = b"ERR unknown command '".to_vec();
-    line.extend_from_slice(&name[..name.len().min(128)]);
+    line.extend_from_slice(as_c_text(name, 128));
     line.extend_from_slice(b"', with args beginning with: ");
     let mut said = 0;
     for arg in args {
         if said >= 128 {
             break;
         }
-        let cut = &arg[..arg.len().min(128 - said)];
+        let cut = as_c_text(arg, 128 - said);
         line.push(b'\'');
         line.extend_from_slice(cut);
         line.extend_from_slice(b"' ");
         said += cut.len() + 3;
     }
     line
+}
+
+/// What C's `%.*s` prints of it: up to `max` bytes, and not past a NUL.
+fn as_c_text(bytes: &[u8], max: usize) -> &[u8] {
+    let cut = &bytes[..bytes.len().min(max)];
+    &cut[..memchr::memchr(0, cut).unwrap_or(cut.len())]
 }

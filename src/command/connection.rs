@@ -1,6 +1,7 @@
 //! A connection's own commands: PING, ECHO, SELECT, HELLO, AUTH, QUIT, RESET. Not here: CLIENT
 //! (`client`).
 
+use super::options;
 use crate::base::error::CommandError;
 use crate::base::number;
 use crate::engine::session::ReplyMode;
@@ -126,9 +127,8 @@ fn ping(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer
 }
 
 fn select(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
-    let index = number::parse_i64(args.get(1)).ok_or(CommandError::InvalidDbIndex)?;
-    let index = usize::try_from(index).ok().filter(|&index| index < ctx.core.keyspace.count());
-    ctx.core.clients.get_mut(ctx.client).db = index.ok_or(CommandError::DbIndexOutOfRange)?;
+    let db = options::database(args, 1, ctx.core.keyspace.count())?;
+    ctx.core.clients.get_mut(ctx.client).db = db;
     reply.ok();
     Ok(Outcome::Done)
 }

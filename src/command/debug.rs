@@ -201,27 +201,18 @@ fn existing(keys: &mut Access<'_>, args: &Args<'_>) -> Result<Slot, CommandError
     if slot.is_some() { Ok(slot) } else { Err(CommandError::NoSuchKey) }
 }
 
-/// What OBJECT ENCODING says of a value.
-fn encoding_name(value: &[u8], stored: Encoding) -> &'static str {
-    match stored {
-        Encoding::Auto if value.len() <= 20 && number::parse_i64(value).is_some() => "int",
-        Encoding::Raw => "raw",
-        _ if value.len() <= 44 => "embstr",
-        _ => "raw",
-    }
-}
-
 fn object(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
     let now = ctx.now;
     let mut keys = ctx.core.access(ctx.client);
     let slot = existing(&mut keys, args)?;
     let value = keys.value(slot);
-    let encoding = encoding_name(value, keys.db().encoding(slot));
+    let encoding = super::object::encoding_name(&keys, slot);
     let accessed = UnixMs(i64::from(keys.db().accessed(slot, now)) * 1000);
     // The address is that of the value as it is stored now.
     let line = format!(
-        "Value at:{:p} refcount:1 encoding:{encoding} serializedlength:{} lru:{} lru_seconds_idle:{}",
+        "Value at:{:p} refcount:{} encoding:{encoding} serializedlength:{} lru:{} lru_seconds_idle:{}",
         value.as_ptr(),
+        super::object::references(&keys, slot),
         serialized_len(value, encoding),
         super::info::lru_clock(accessed),
         now.since(accessed).max(0) / 1000,
@@ -259,7 +250,7 @@ fn sdslen(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answ
     let mut keys = ctx.core.access(ctx.client);
     let slot = existing(&mut keys, args)?;
     let (key, value) = (args.get(2).len(), keys.value(slot));
-    if encoding_name(value, keys.db().encoding(slot)) == "int" {
+    if super::object::encoding_name(&keys, slot) == "int" {
         return Err(CommandError::fixed("ERR Not an sds encoded string."));
     }
     let value = value.len();

@@ -300,6 +300,9 @@ fn count_keys(args: &Args<'_>) -> Result<usize, CommandError> {
 }
 
 fn eval(args: &Args<'_>, by_sha: bool, read_only: bool) -> Answer {
+    if by_sha && args.get(1).len() != 40 {
+        return Err(CommandError::NoScript); // before the number of keys is looked at, as Redis does
+    }
     let keys = count_keys(args)?;
     Ok(Outcome::Script(ScriptRequest::Eval { by_sha, read_only, keys }))
 }

@@ -268,7 +268,11 @@ fn copy(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer
     if free {
         // Looking for the other name may have moved this one.
         let slot = keys.find(from);
-        Held::of(keys, slot).put(&mut keys.other(db), to, Event::COPY_TO);
+        let mut held = Held::of(keys, slot);
+        if held.encoding == Encoding::Auto {
+            held.encoding = Encoding::Own;
+        }
+        held.put(&mut keys.other(db), to, Event::COPY_TO);
     }
     reply.integer(i64::from(free));
     Ok(())

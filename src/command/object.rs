@@ -77,7 +77,7 @@ fn known(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Optio
 /// The value as an integer, where it is kept as one.
 fn kept_integer(keys: &Access<'_>, slot: Slot) -> Option<i64> {
     match keys.db().encoding(slot) {
-        Encoding::Auto => number::parse_i64(keys.value(slot)),
+        Encoding::Auto | Encoding::Own => number::parse_i64(keys.value(slot)),
         Encoding::Text | Encoding::Raw => None,
     }
 }
@@ -88,7 +88,7 @@ pub fn encoding_name(keys: &Access<'_>, slot: Slot) -> &'static str {
         return "int";
     }
     match keys.db().encoding(slot) {
-        Encoding::Auto | Encoding::Text if keys.value(slot).len() <= EMBSTR_MAX => "embstr",
+        Encoding::Auto | Encoding::Own | Encoding::Text if keys.value(slot).len() <= EMBSTR_MAX => "embstr",
         _ => "raw",
     }
 }
@@ -120,8 +120,14 @@ fn idletime(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> An
 
 fn refcount(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
     if let Some(slot) = known(keys, args, reply) {
-        let shared = kept_integer(keys, slot).is_some_and(|n| (0..SHARED_INTEGERS).contains(&n));
-        reply.integer(if shared { i64::from(i32::MAX) } else { 1 });
+        reply.integer(references(keys, slot).into());
     }
     Ok(())
+}
+
+/// How many share the value at `slot`, as Redis counts: its small integers are shared by all.
+pub fn references(keys: &Access<'_>, slot: Slot) -> i32 {
+    let own = keys.db().encoding(slot) == Encoding::Own;
+    let shared = kept_integer(keys, slot).is_some_and(|n| (0..SHARED_INTEGERS).contains(&n));
+    if shared && !own { i32::MAX } else { 1 }
 }

@@ -22,6 +22,8 @@ pub enum Encoding {
     Text,
     /// `raw` whatever its length (APPEND to a key, SETRANGE, SETBIT).
     Raw,
+    /// As `Auto`, but a small integer is the key's own: OBJECT REFCOUNT tells (COPY).
+    Own,
 }
 
 /// Where a key is, or would go. Valid until the next change of its database.

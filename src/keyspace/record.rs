@@ -46,6 +46,7 @@ fn pack(key_len: usize, encoding: Encoding, accessed: u32) -> u32 {
         Encoding::Auto => 0,
         Encoding::Text => 1,
         Encoding::Raw => 2,
+        Encoding::Own => 3,
     };
     key_len as u32 | code << KEY_BITS | (accessed & ACCESS_MASK) << ACCESS_SHIFT
 }
@@ -145,7 +146,8 @@ impl Record {
         match self.meta() >> KEY_BITS & 3 {
             0 => Encoding::Auto,
             1 => Encoding::Text,
-            _ => Encoding::Raw,
+            2 => Encoding::Raw,
+            _ => Encoding::Own,
         }
     }
 
