@@ -166,3 +166,27 @@ fn unknown_to_the_reported_version() {
         (0..2).map(|_| String::from_utf8_lossy(&client.frame().expect("a reply")).into_owned()).collect();
     assert_eq!(frames, ["-ERR unknown subcommand 'MAINT_NOTIFICATIONS'. Try CLIENT HELP.\r\n", "+PONG\r\n"]);
 }
+
+/// What is reported is a parameter; everything that tells a version tells that one.
+#[test]
+fn one_reported_version() {
+    if !is_keylatch() {
+        return;
+    }
+    for version in ["7.0.15", "8.4.0"] {
+        let server = Server::start(&["--compat-version", version]);
+        let mut client = server.client();
+        let info = client.call(&["INFO", "server"]);
+        assert!(info.contains(&format!("redis_version:{version}\r\n")), "{info}");
+        assert!(client.call(&["HELLO"]).contains(&format!("version\r\n${}\r\n{version}", version.len())));
+        assert!(client.call(&["LOLWUT"]).contains(version));
+        let script = "return redis.REDIS_VERSION";
+        assert_eq!(client.call(&["EVAL", script, "0"]), format!("${}\r\n{version}", version.len()));
+        let number = version.split('.').fold(0, |n, part| n * 256 + part.parse::<u32>().expect("digits"));
+        let script = "return redis.REDIS_VERSION_NUM";
+        assert_eq!(client.call(&["EVAL", script, "0"]), format!(":{number}"));
+        // Newer commands are there whatever is reported.
+        assert_eq!(client.say("SET k v IFNE x"), "+OK");
+        assert_eq!(client.say("DELEX k IFEQ v"), ":1");
+    }
+}

@@ -132,6 +132,26 @@ impl Extended {
     pub fn is_finite(&self) -> bool {
         matches!(self, Extended::Finite { .. })
     }
+
+    /// The same with the other sign.
+    pub fn negated(self) -> Self {
+        match self {
+            Extended::Finite { mantissa: 0, .. } => self,
+            Extended::Finite { negative, mantissa, exponent } => {
+                Extended::Finite { negative: !negative, mantissa, exponent }
+            }
+            Extended::Infinite { negative } => Extended::Infinite { negative: !negative },
+        }
+    }
+
+    /// Whether it is less than `other`.
+    pub fn is_below(self, other: Self) -> bool {
+        let difference = self.plus(other.negated());
+        matches!(
+            difference,
+            Some(Extended::Finite { negative: true, .. } | Extended::Infinite { negative: true })
+        )
+    }
 }
 
 /// The digits of `[digits][.digits][exponent]` without the point, and the exponent that belongs to

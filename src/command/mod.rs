@@ -14,6 +14,7 @@ pub mod expiry;
 pub mod generic;
 pub mod help;
 pub mod hyperloglog;
+pub mod increx;
 pub mod info;
 pub mod keylatch;
 pub mod lcs;

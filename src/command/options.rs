@@ -61,7 +61,7 @@ pub fn absolute(amount: i64, unit: Unit, from: From, now: UnixMs) -> Option<Unix
 
 /// Reads `EX|PX|EXAT|PXAT amount` at argument `i`; `None`: another word stands there, or nothing
 /// behind it.
-fn lifetime<'a>(args: &Args<'a>, i: usize) -> Option<Lifetime<'a>> {
+pub fn lifetime<'a>(args: &Args<'a>, i: usize) -> Option<Lifetime<'a>> {
     let (unit, from) = if args.is(i, "px") {
         (Unit::Millis, From::Now)
     } else if args.is(i, "ex") {

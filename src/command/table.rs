@@ -18,6 +18,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         super::expiry::COMMANDS,
         super::generic::COMMANDS,
         super::hyperloglog::COMMANDS,
+        super::increx::COMMANDS,
         super::info::COMMANDS,
         super::keylatch::COMMANDS,
         super::lcs::COMMANDS,
