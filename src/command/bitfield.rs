@@ -309,7 +309,7 @@ fn store(keys: &mut Access<'_>, slot: Slot, key: &[u8], stored: Stored<'_>) {
     if slot.is_some() {
         keys.modify(slot, key, Encoding::Raw, event, write);
     } else {
-        let mut value = Vec::new();
+        let mut value = vec![0; last + 1];
         write(&mut value);
         keys.put(slot, key, &value, Encoding::Raw, Ttl::Clear, event);
     }

@@ -398,4 +398,40 @@ mod tests {
             "#,
         );
     }
+
+    /// Redis 7.0 writes version 10, Redis 8 up to 12, Valkey 9 writes 80. What else there may be one
+    /// day could mean anything.
+    #[test]
+    fn newer_payloads_are_read_unknown_ones_refused() {
+        let of_version = |version: u16| {
+            let mut payload = vec![super::TYPE_STRING, super::INT8, 1];
+            payload.extend_from_slice(&version.to_le_bytes());
+            payload.extend_from_slice(&super::crc64(&payload).to_le_bytes());
+            payload
+        };
+        for version in [1, 9, 10, 11, 12, 80] {
+            assert_eq!(super::value_of(&of_version(version)), Ok(b"1".to_vec()), "{version}");
+        }
+        for version in [13, 79, 81, 65_535] {
+            assert!(super::value_of(&of_version(version)).is_err(), "{version}");
+        }
+        // As a Valkey 9.1 gave it.
+        assert_eq!(super::value_of(b"\x00\xc0\x01P\x00\xe9R.'OSv\x08"), Ok(b"1".to_vec()));
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_value_comes_back(value: Vec<u8>, repeat in 1_usize..200) {
+            let value = value.repeat(repeat);
+            proptest::prop_assert_eq!(super::value_of(&super::payload(&value)), Ok(value));
+        }
+
+        #[test]
+        fn any_body_is_read_or_refused(mut payload: Vec<u8>) {
+            payload.insert(0, super::TYPE_STRING);
+            payload.extend_from_slice(&super::VERSION.to_le_bytes());
+            payload.extend_from_slice(&super::crc64(&payload).to_le_bytes());
+            let _ = super::value_of(&payload);
+        }
+    }
 }
