@@ -24,7 +24,7 @@ pub enum Check {
     Kind,
     /// INFO: the sections asked for, and the keyspace lines without the average TTL.
     Info,
-    /// HELLO: fields and order; version and connection id are each server's own.
+    /// HELLO: fields and order; the connection's id is each server's own.
     Hello,
     /// A line of CLIENT LIST: Redis 7.0's fields are there, in order.
     ClientLine,
@@ -144,7 +144,7 @@ fn hello(pairs: &[(Value, Value)]) -> Vec<String> {
     pairs
         .iter()
         .map(|(name, value)| match name.text().as_str() {
-            own @ ("version" | "id") => own.to_owned(),
+            own @ "id" => own.to_owned(),
             name => format!("{name}={value:?}"),
         })
         .collect()

@@ -3,7 +3,7 @@
 
 use std::fmt;
 
-use crate::common::{Client, Server, resp};
+use crate::common::{Client, Server, is_keylatch, resp};
 use crate::grammar::{Bytes, Step};
 
 /// Commands sent ahead before replies are read. The replies to a batch must fit the sockets' buffers.
@@ -56,7 +56,11 @@ pub struct Finding {
 
 impl Pair {
     pub fn start() -> Pair {
-        Pair { ours: Server::start(START), theirs: Server::redis(START) }
+        let mut ours = START.to_vec();
+        if is_keylatch() {
+            ours.extend(["--compat-version", "7.0.15"]);
+        }
+        Pair { ours: Server::start(&ours), theirs: Server::redis(START) }
     }
 
     /// The place of the first reply that differs.
