@@ -2,6 +2,7 @@
 
 pub mod bitfield;
 pub mod bitmap;
+pub mod bitop;
 pub mod cas;
 pub mod client;
 pub mod config;

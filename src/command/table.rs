@@ -7,6 +7,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
     Table::new(&[
         super::bitfield::COMMANDS,
         super::bitmap::COMMANDS,
+        super::bitop::COMMANDS,
         super::cas::COMMANDS,
         super::client::COMMANDS,
         super::config::COMMANDS,
