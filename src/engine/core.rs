@@ -22,6 +22,9 @@ use crate::script::{HostInfo, Running};
 use std::collections::VecDeque;
 use std::time::Duration;
 
+/// A smaller database is in the cache anyway.
+const WARM_KEYS: usize = 4096;
+
 /// Through which door a command came.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
@@ -148,6 +151,19 @@ impl Core {
     #[inline]
     pub fn now(&self) -> UnixMs {
         self.turn.now()
+    }
+
+    /// Brings into the cache what `requests` of `client` will look up.
+    pub fn warm<'a>(&self, client: usize, requests: impl Iterator<Item = Args<'a>>) {
+        let db = self.keyspace.db(self.clients.get(client).db);
+        if db.len() < WARM_KEYS {
+            return;
+        }
+        let keys = requests.filter_map(|args| {
+            let at = self.table.find(args.get(0))?.first_key?;
+            args.try_get(at)
+        });
+        db.warm(keys);
     }
 
     /// Decides what becomes of a client's request. `None`: it has been answered (refused, queued).

@@ -1,7 +1,7 @@
 //! `Table`: the entries joined, numbered and found by name. Not here: the entries themselves
 //! (`command::*`) and what is said about them (`command::introspect`).
 
-use super::spec::{Arity, Flags, Handler, Spec};
+use super::spec::{Arity, Begin, Find, Flags, Handler, Spec};
 use crate::base::error::CommandError;
 use crate::resp::Args;
 use std::collections::HashMap;
@@ -15,6 +15,8 @@ pub struct Command {
     pub parent: Option<usize>,
     /// `get`, or `config|get`.
     pub full_name: String,
+    /// Where the first key stands, if always at the same place.
+    pub first_key: Option<usize>,
     /// The subcommands' numbers, in the entry's order.
     pub children: Vec<usize>,
 }
@@ -61,7 +63,12 @@ impl Table {
 
     fn add(&mut self, spec: &'static Spec, parent: Option<usize>, full_name: String) -> usize {
         let id = self.commands.len();
-        self.commands.push(Command { id, spec, parent, full_name, children: Vec::new() });
+        let first_key = spec.keys.first().and_then(|keys| match (keys.begin, keys.find) {
+            (Begin::Index(at), Find::Range(..)) => Some(at),
+            (Begin::Index(at), Find::KeyNum(_, first, _)) => Some(at + first),
+            _ => None,
+        });
+        self.commands.push(Command { id, spec, parent, full_name, first_key, children: Vec::new() });
         id
     }
 

@@ -106,6 +106,16 @@ impl Index {
         if wide < n { wide } else { wide - level }
     }
 
+    /// The position that a lookup of `hash` will look at first, if any.
+    #[inline]
+    pub fn candidate(&self, hash: u64) -> Option<u32> {
+        if self.len == 0 {
+            return None;
+        }
+        let bucket = self.table.get(self.home(hash));
+        next_place(&mut bucket.matches(tag(hash))).map(|place| bucket.positions[place])
+    }
+
     #[inline]
     fn bucket(&self, at: At) -> &Bucket {
         match at {

@@ -1,11 +1,12 @@
 //! One connection: read, cut requests, run them, write. Synchronous but for readiness: there is no
 //! await between a request and its reply. Not here: accepting (`listen`).
 
+use super::batch::{self, Batch, End};
 use super::socket::Stream;
 use super::{READ_SIZE, Shared};
 use crate::engine::session::Closing;
 use crate::engine::{Door, Flow};
-use crate::resp::request::{Limits, Parser, Step};
+use crate::resp::request::{Limits, Parser};
 use crate::resp::{Args, Reply};
 use std::cell::RefCell;
 use std::future::Future;
@@ -17,6 +18,9 @@ use tokio::io::unix::AsyncFd;
 
 /// Requests that one connection may run before others get their turn.
 const SHARE: usize = 1024;
+
+/// From so many requests on it pays to bring their keys into the cache first.
+const WARM_FROM: usize = 4;
 
 /// Free room that a read into a connection's own buffer finds.
 const READ_ROOM: usize = 16 * 1024;
@@ -153,34 +157,57 @@ impl Conn {
             return used;
         }
         let mut out = shared.take_out_buffer();
-        let mut limits = self.limits(door);
         let mut share = SHARE;
         loop {
-            match state.parser.next(&data[used..], &limits) {
-                Ok(Step::Need) => break,
-                Ok(Step::Skip { consumed }) => used += consumed,
-                Ok(Step::Request { consumed }) => {
-                    let parts = state.parser.args(&data[used..]);
-                    let flow = door.execute(self.place, &Args::new(&parts), &mut out);
-                    used += consumed;
-                    share -= 1;
-                    match flow {
-                        Flow::Next if share > 0 => {}
-                        Flow::Next | Flow::Wait => {
-                            state.ready = true;
-                            break;
-                        }
-                        Flow::Close => {
-                            state.deaf = true;
-                            used = data.len();
-                            break;
-                        }
-                    }
-                    if !limits.authenticated {
-                        limits = self.limits(door);
-                    }
+            let limits = self.limits(door);
+            // AUTH changes the limits: before it, no request is cut ahead.
+            let most = if limits.authenticated { batch::AHEAD } else { 1 };
+            let (requests, end) = Batch::cut(&mut state.parser, data, used, &limits, most);
+            if requests.len() >= WARM_FROM {
+                door.core().warm(self.place, requests.requests());
+            }
+            let (mut flow, mut left_over) = (Flow::Next, false);
+            for i in 0..requests.len() {
+                let (words, end_of_it) = requests.get(i);
+                let inline;
+                let words = if words.is_empty() && end == End::Inline && i + 1 == requests.len() {
+                    inline = state.parser.args(&[]);
+                    &inline[..]
+                } else {
+                    words
+                };
+                used = end_of_it;
+                if words.is_empty() {
+                    continue;
                 }
-                Err(error) => {
+                flow = door.execute(self.place, &Args::new(words), &mut out);
+                share -= 1;
+                if flow != Flow::Next || share == 0 {
+                    left_over = i + 1 < requests.len();
+                    break;
+                }
+            }
+            if left_over {
+                // What was cut and has not run is cut again when its turn comes.
+                state.parser = Parser::default();
+            }
+            match (flow, end) {
+                (Flow::Close, _) => {
+                    state.deaf = true;
+                    used = data.len();
+                    break;
+                }
+                (Flow::Wait, _) => {
+                    state.ready = true;
+                    break;
+                }
+                (Flow::Next, _) if share == 0 => {
+                    state.ready = true;
+                    break;
+                }
+                (Flow::Next, End::Need) => break,
+                (Flow::Next, End::Full | End::Inline) => {}
+                (Flow::Next, End::Broken(error)) => {
                     let core = door.core();
                     core.stats.error("ERR");
                     core.writer(self.place, &mut out).error_line(&error.line());

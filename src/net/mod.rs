@@ -1,6 +1,7 @@
 //! Room `net`: sockets. Bytes in, bytes out. A task a connection awaits readiness and then works
 //! synchronously; nothing here knows a command.
 
+pub mod batch;
 pub mod busy;
 pub mod connection;
 pub mod listen;

@@ -123,6 +123,16 @@ impl Parser {
         }
     }
 
+    /// Whether the request that `next` has found is an inline one: then `args` alone has it.
+    pub fn is_inline(&self) -> bool {
+        !self.words.is_empty()
+    }
+
+    /// Start and length in `buf` of each argument of the multibulk request that `next` has found.
+    pub fn spans(&self) -> &[(usize, usize)] {
+        &self.spans
+    }
+
     /// Looks for one request at the start of `buf`. After an error the connection is lost.
     #[inline]
     pub fn next(&mut self, buf: &[u8], limits: &Limits) -> Result<Step, ProtocolError> {
