@@ -354,7 +354,7 @@ fn stats(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answ
     if ctx.core.script.is_none() {
         return function("stats");
     }
-    let millis = ctx.core.script.as_ref().map(|run| (&run.running, (run.watch.micros() / 1000) as i64));
+    let millis = ctx.core.script.as_ref().map(|run| (&run.running, (run.turn.since_lap() / 1000) as i64));
     let (libraries, functions) = millis.map_or((0, 0), |(running, _)| (running.libraries, running.functions));
     say_function_stats(millis.filter(|(running, _)| running.is_function), libraries, functions, reply);
     Ok(Outcome::Done)

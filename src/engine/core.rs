@@ -11,7 +11,7 @@ use super::spec::{Context, Flags, Handler, Outcome};
 use super::stats::Stats;
 use super::table::{Command, Table};
 use crate::base::chance::Chance;
-use crate::base::clock::{Clock, Stopwatch, Turn, UnixMs};
+use crate::base::clock::{Clock, Turn, UnixMs};
 use crate::base::error::CommandError;
 use crate::config::Config;
 use crate::keyspace::access::Limits;
@@ -58,8 +58,8 @@ pub struct ScriptRun {
     pub running: Running,
     /// Who called it.
     pub client: usize,
-    /// Measures its time against busy-reply-threshold.
-    pub watch: Stopwatch,
+    /// The turn in which it runs; its time since the last lap is the script's.
+    pub turn: Turn,
     /// Up to where its time has been counted for its commands, microseconds of the turn.
     pub mark: u64,
 }

@@ -4,7 +4,7 @@
 use super::admit;
 use super::core::{Core, Origin, ScriptRun};
 use super::spec::{Flags, Outcome, ScriptRequest};
-use crate::base::clock::{Stopwatch, UnixMs};
+use crate::base::clock::UnixMs;
 use crate::base::error::CommandError;
 use crate::base::number;
 use crate::resp::{Args, Protocol, Reply};
@@ -18,7 +18,7 @@ impl Core {
     fn script_is_over_its_time(&mut self) -> bool {
         let threshold = self.config.busy_reply_threshold;
         let run = self.run_state();
-        if run.running.timed_out || threshold == 0 || run.watch.micros() / 1000 < threshold {
+        if run.running.timed_out || threshold == 0 || run.turn.since_lap() / 1000 < threshold {
             return run.running.timed_out;
         }
         run.running.timed_out = true;
@@ -132,7 +132,11 @@ impl Redis for Core {
 
 /// The script host, made when it is first asked: a server that runs no script has no VM.
 #[derive(Default)]
-pub struct ScriptHost(Option<Host>);
+pub struct ScriptHost {
+    host: Option<Host>,
+    /// The last run's state, for the memory it holds.
+    spare: Running,
+}
 
 impl ScriptHost {
     /// Does what a script command asked for.
@@ -145,17 +149,17 @@ impl ScriptHost {
         reply: &mut dyn Reply,
     ) -> Result<(), ScriptError> {
         if request == ScriptRequest::Reset {
-            self.0 = None;
+            self.host = None;
             reply.ok();
             return Ok(());
         }
         let db = core.clients.get(client).db;
-        let running = Running::default();
-        core.script = Some(ScriptRun { running, client, watch: Stopwatch::start(), mark: 0 });
+        let running = std::mem::take(&mut self.spare);
+        core.script = Some(ScriptRun { running, client, turn: core.turn, mark: 0 });
         let answered = self.ask(core, request, args, reply);
-        core.script = None;
+        self.spare = core.script.take().map(|run| run.running).unwrap_or_default();
         core.clients.get_mut(client).db = db; // a script's SELECT is its own
-        if let Some(host) = &self.0 {
+        if let Some(host) = &self.host {
             core.scripts = host.info();
         }
         answered
@@ -168,7 +172,7 @@ impl ScriptHost {
         args: &Args<'_>,
         reply: &mut dyn Reply,
     ) -> Result<(), ScriptError> {
-        let host = self.0.get_or_insert_with(|| Host::new(&core.config.compat_version.text));
+        let host = self.host.get_or_insert_with(|| Host::new(&core.config.compat_version.text));
         match request {
             ScriptRequest::Eval { by_sha, read_only, keys } => {
                 return host.eval(core, args, by_sha, read_only, keys, reply);
