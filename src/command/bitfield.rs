@@ -422,4 +422,20 @@ mod tests {
             "#,
         );
     }
+
+    proptest::proptest! {
+        #[test]
+        fn what_is_set_is_read_and_nothing_else_moves(
+            bytes in proptest::collection::vec(proptest::num::u8::ANY, 40),
+            signed: bool, width in 1_u32..=63, offset in 0_u64..250, n: i64,
+        ) {
+            let field = super::Field { signed, width, offset };
+            let value = field.fit(field.operand(n), super::Overflow::Wrap).expect("wrapping always fits");
+            let mut after = bytes.clone();
+            field.set(&mut after, value);
+            proptest::prop_assert_eq!(field.get(&after), value);
+            field.set(&mut after, field.get(&bytes));
+            proptest::prop_assert_eq!(after, bytes);
+        }
+    }
 }
