@@ -283,7 +283,7 @@ impl Client {
     }
 
     /// All that comes before the server closes; fails when it does not close.
-    pub fn to_end(&mut self) -> Vec<u8> {
+    pub fn until_closed(&mut self) -> Vec<u8> {
         let (bytes, closed) = self.rest(PATIENCE);
         assert!(closed, "the connection was not closed; it said {:?}", String::from_utf8_lossy(&bytes));
         bytes
