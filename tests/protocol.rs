@@ -24,6 +24,7 @@ fn answer(server: &Server, bytes: &[u8]) -> (String, bool) {
     if bytes.len() < 100_000 {
         client.raw(SENTINEL);
     }
+    client.stream.set_read_timeout(Some(Duration::from_secs(5))).expect("a TCP socket");
     let mut said = Vec::new();
     while let Some(frame) = client.frame() {
         if frame == SENTINEL_REPLY {
@@ -31,7 +32,8 @@ fn answer(server: &Server, bytes: &[u8]) -> (String, bool) {
         }
         said.extend_from_slice(&frame);
     }
-    (said.escape_ascii().to_string(), true)
+    let closed = client.until_closed_or(Duration::from_millis(1));
+    (said.escape_ascii().to_string() + if closed { "" } else { " and then nothing" }, closed)
 }
 
 /// The same bytes to both; fails with all that differ.
@@ -40,7 +42,7 @@ fn compare(args: &[&str], inputs: &[Vec<u8>]) {
     let mut wrong = Vec::new();
     for input in inputs {
         let (saw, wanted) = (answer(&ours, input), answer(&theirs, input));
-        if saw != wanted {
+        if saw != wanted || wanted.0.ends_with("nothing") {
             let shown = input[..input.len().min(80)].escape_ascii();
             wrong.push(format!("{shown}\n  wanted {wanted:?}\n  saw    {saw:?}"));
         }

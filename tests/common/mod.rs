@@ -282,6 +282,11 @@ impl Client {
         (all, closed)
     }
 
+    /// Whether the server closes within `silence`, whatever it says before.
+    pub fn until_closed_or(&mut self, silence: Duration) -> bool {
+        self.rest(silence).1
+    }
+
     /// All that comes before the server closes; fails when it does not close.
     pub fn until_closed(&mut self) -> Vec<u8> {
         let (bytes, closed) = self.rest(PATIENCE);
