@@ -39,7 +39,7 @@ fn a_lock_from_end_to_end() {
         assert_eq!(c.get::<_, String>("lock:a").expect("a string"), "one");
         let release = Script::new(RELEASE);
         // The crate sends EVALSHA, hears NOSCRIPT, loads and sends it again.
-        let mut release = |token: &str, c: &mut Connection| -> i64 {
+        let release = |token: &str, c: &mut Connection| -> i64 {
             release.key("lock:a").arg(token).invoke(c).expect("the script runs")
         };
         assert_eq!(release("two", &mut c), 0);
