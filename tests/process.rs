@@ -305,3 +305,28 @@ fn every_parameter_of_redis_that_is_known_has_redis_s_default() {
         }
     }
 }
+
+#[test]
+fn memory_answers_as_redis_s_does() {
+    let shape = |server: &Server| {
+        let mut client = server.client();
+        assert_eq!(client.say("DEBUG POPULATE 1"), "+OK");
+        let stats = client.value(&["MEMORY", "STATS"]);
+        let names = stats.pairs().expect("pairs").into_iter().map(|(name, _)| name.text()).collect::<Vec<_>>();
+        let lines = [
+            "MEMORY USAGE nokey",
+            "MEMORY USAGE nokey SAMPLES -1",
+            "MEMORY USAGE nokey SAMPLES",
+            "MEMORY USAGE nokey SAMPLES x",
+            "MEMORY USAGE nokey SAMPLES 5",
+            "MEMORY USAGE nokey foo",
+            "MEMORY STATS x",
+            "MEMORY PURGE",
+            "MEMORY FOO",
+            "MEMORY",
+        ];
+        (names, lines.map(|line| client.say(line)))
+    };
+    let debug = ["--enable-debug-command", "yes"];
+    assert_eq!(shape(&Server::start(&debug)), shape(&Server::redis(&debug)));
+}

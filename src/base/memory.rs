@@ -81,3 +81,11 @@ pub fn purge() {
     // SAFETY: the name ends with a NUL; it takes no value and returns none.
     unsafe { tikv_jemalloc_sys::mallctl(c"arena.4096.purge".as_ptr(), none, none.cast(), none, 0) };
 }
+
+/// The allocator's own report about itself, in its own words.
+pub fn report() -> Vec<u8> {
+    let mut text = Vec::new();
+    // Writing to a vector cannot fail.
+    let _ = tikv_jemalloc_ctl::stats_print::stats_print(&mut text, Default::default());
+    text
+}

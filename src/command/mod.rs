@@ -24,6 +24,7 @@ pub mod matching;
 pub mod object;
 pub mod options;
 pub mod scan;
+pub mod memory;
 pub mod server;
 pub mod sort;
 pub mod string;

@@ -26,6 +26,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         super::lolwut::COMMANDS,
         super::object::COMMANDS,
         super::scan::COMMANDS,
+        super::memory::COMMANDS,
         super::server::COMMANDS,
         super::sort::COMMANDS,
         super::string::COMMANDS,

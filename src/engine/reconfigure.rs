@@ -34,6 +34,15 @@ impl Core {
             self.outside = Some(outside);
             tried?;
         }
+        if hooks.has(Hooks::PASSWORD) && self.config.requirepass.is_empty() {
+            // Who was asked for a password is asked no more. A new one is asked of new clients only.
+            for place in self.clients.by_age() {
+                self.clients.get_mut(place).authenticated = true;
+            }
+        }
+        if hooks.has(Hooks::LATENCY) && !self.config.latency_tracking {
+            self.stats.forget_times();
+        }
         if hooks.has(Hooks::NOTIFY) {
             self.effects.classes = self.config.notify_keyspace_events.0;
         }

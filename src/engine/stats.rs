@@ -57,6 +57,11 @@ impl Stats {
         *self = Stats::new(self.commands.len());
     }
 
+    /// Drops the histograms (`latency-tracking no`).
+    pub fn forget_times(&mut self) {
+        self.times.fill(Histogram::default());
+    }
+
     /// Counts an error reply by its code.
     pub fn error(&mut self, code: &str) {
         self.error_replies += 1;
