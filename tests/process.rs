@@ -312,7 +312,8 @@ fn memory_answers_as_redis_s_does() {
         let mut client = server.client();
         assert_eq!(client.say("DEBUG POPULATE 1"), "+OK");
         let stats = client.value(&["MEMORY", "STATS"]);
-        let names = stats.pairs().expect("pairs").into_iter().map(|(name, _)| name.text()).collect::<Vec<_>>();
+        let names =
+            stats.pairs().expect("pairs").into_iter().map(|(name, _)| name.text()).collect::<Vec<_>>();
         let lines = [
             "MEMORY USAGE nokey",
             "MEMORY USAGE nokey SAMPLES -1",
