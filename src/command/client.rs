@@ -1,7 +1,7 @@
-//! CLIENT: a connection's name, number and library, and whether it is answered. Not here: HELLO
-//! and RESET (`connection`).
+//! CLIENT: a connection's name, number and library, and whether it is answered. Not here: the list of
+//! clients and who is killed (`client_list`), HELLO and RESET (`connection`).
 
-use super::{connection, help};
+use super::{client_list, connection, help};
 use crate::base::error::CommandError;
 use crate::engine::session::ReplyMode;
 use crate::engine::spec::{Arity, Context, Flags, Group, Handler, Outcome, Spec};
@@ -34,6 +34,57 @@ pub const COMMANDS: &[Spec] = &[Spec {
             since: "5.0.0",
             summary: "Tells this connection's number.",
             handler: Handler::Server(id),
+            ..SUB
+        },
+        Spec {
+            name: "info",
+            since: "6.2.0",
+            summary: "Tells all about this connection.",
+            tips: &["nondeterministic_output"],
+            handler: Handler::Server(client_list::info),
+            ..SUB
+        },
+        Spec {
+            name: "kill",
+            since: "2.4.0",
+            complexity: "O(N) where N is the number of client connections",
+            summary: "Ends connections.",
+            synopsis: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] [USER username] \
+                       [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>] [MAXAGE seconds]>",
+            arity: Arity::AtLeast(3),
+            flags: USUAL.or(Flags::ADMIN),
+            handler: Handler::Server(client_list::kill),
+            ..SUB
+        },
+        Spec {
+            name: "list",
+            since: "2.4.0",
+            complexity: "O(N) where N is the number of client connections",
+            summary: "Lists the connections.",
+            synopsis: "[TYPE <NORMAL | MASTER | REPLICA | PUBSUB>] [ID client-id [client-id ...]]",
+            arity: Arity::AtLeast(2),
+            flags: USUAL.or(Flags::ADMIN),
+            tips: &["nondeterministic_output"],
+            handler: Handler::Server(client_list::list),
+            ..SUB
+        },
+        Spec {
+            name: "no-evict",
+            since: "7.0.0",
+            summary: "Spares this connection where connections are evicted.",
+            synopsis: "<ON | OFF>",
+            arity: Arity::Exactly(3),
+            flags: USUAL.or(Flags::ADMIN),
+            handler: Handler::Server(no_evict),
+            ..SUB
+        },
+        Spec {
+            name: "no-touch",
+            since: "7.2.0",
+            summary: "Says whether this connection's reads leave keys' access times alone.",
+            synopsis: "<ON | OFF>",
+            arity: Arity::Exactly(3),
+            handler: Handler::Server(no_touch),
             ..SUB
         },
         Spec {
@@ -77,6 +128,18 @@ fn getname(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> An
 fn setname(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
     connection::check_name(args.get(2))?;
     ctx.core.clients.get_mut(ctx.client).name = args.get(2).to_vec();
+    reply.ok();
+    Ok(Outcome::Done)
+}
+
+fn no_evict(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    ctx.core.clients.get_mut(ctx.client).no_evict = client_list::on_or_off(args)?;
+    reply.ok();
+    Ok(Outcome::Done)
+}
+
+fn no_touch(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    ctx.core.clients.get_mut(ctx.client).no_touch = client_list::on_or_off(args)?;
     reply.ok();
     Ok(Outcome::Done)
 }

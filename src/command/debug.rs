@@ -55,6 +55,12 @@ const SUBS: &[Sub] = &[
         run: digest_value,
     },
     Sub { usage: "ERROR <string>", arguments: (1, 1), help: &["Answers this as an error."], run: error },
+    Sub {
+        usage: "LISTPACK <key>",
+        arguments: (1, 1),
+        help: &["Redis's look into a packed list, which no string is."],
+        run: listpack,
+    },
     Sub { usage: "LOG <message>", arguments: (1, 1), help: &["Writes this to the log."], run: log },
     Sub {
         usage: "OBJECT <key>",
@@ -199,6 +205,11 @@ fn leading_number(text: &[u8]) -> f64 {
 fn existing(keys: &mut Access<'_>, args: &Args<'_>) -> Result<Slot, CommandError> {
     let slot = keys.find(args.get(2));
     if slot.is_some() { Ok(slot) } else { Err(CommandError::NoSuchKey) }
+}
+
+fn listpack(ctx: &mut Context<'_>, args: &Args<'_>, _reply: &mut dyn Reply) -> Answer {
+    existing(&mut ctx.core.access(ctx.client), args)?;
+    Err(CommandError::fixed("ERR Not a listpack encoded object."))
 }
 
 fn object(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {

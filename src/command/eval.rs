@@ -14,7 +14,6 @@ type Answer = Result<Outcome, CommandError>;
 const RUN: Flags = Flags::NOSCRIPT
     .or(Flags::STALE)
     .or(Flags::SKIP_MONITOR)
-    .or(Flags::MAY_REPLICATE)
     .or(Flags::NO_MANDATORY_KEYS)
     .or(Flags::MOVABLE_KEYS);
 const RUN_RO: Flags = Flags::NOSCRIPT
@@ -27,14 +26,14 @@ const RUN_RO: Flags = Flags::NOSCRIPT
 const KEYS: &[KeySpec] = &[KeySpec {
     begin: Begin::Index(2),
     find: Find::KeyNum(0, 1, 1),
-    flags: &["RW", "ACCESS", "UPDATE"],
-    notes: "We cannot tell how the keys will be used so we assume the worst, RW and UPDATE",
+    flags: &["RW", "access", "update"],
+    notes: "The script decides what it does with them",
 }];
 const KEYS_RO: &[KeySpec] = &[KeySpec {
     begin: Begin::Index(2),
     find: Find::KeyNum(0, 1, 1),
-    flags: &["RO", "ACCESS"],
-    notes: "We cannot tell how the keys will be used so we assume the worst, RO and ACCESS",
+    flags: &["RO", "access"],
+    notes: "The script decides what it reads of them",
 }];
 
 const SCRIPT: Spec =

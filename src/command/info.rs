@@ -381,5 +381,6 @@ fn average_ttl_ms(db: &Db, now: UnixMs) -> i64 {
         .filter_map(|_| db.deadline(db.random_volatile(&mut chance)?))
         .map(|deadline| deadline.since(now).max(0))
         .collect();
-    if ttls.is_empty() { 0 } else { ttls.iter().sum::<i64>() / ttls.len() as i64 }
+    let sum: i128 = ttls.iter().map(|&ttl| i128::from(ttl)).sum();
+    if ttls.is_empty() { 0 } else { (sum / ttls.len() as i128) as i64 }
 }

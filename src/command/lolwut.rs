@@ -11,6 +11,7 @@ use crate::resp::{Args, Reply};
 /// The entry.
 pub const COMMANDS: &[Spec] = &[Spec {
     name: "lolwut",
+    complexity: "",
     group: Group::Server,
     since: "5.0.0",
     summary: "Draws something, and tells the version.",

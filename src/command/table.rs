@@ -21,6 +21,7 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
         super::hyperloglog::COMMANDS,
         super::increx::COMMANDS,
         super::info::COMMANDS,
+        super::introspect::COMMANDS,
         super::keylatch::COMMANDS,
         super::lcs::COMMANDS,
         super::lolwut::COMMANDS,

@@ -225,7 +225,7 @@ impl Core {
         if let Ok(command) = self.table.resolve(args) {
             self.stats.commands[command.id].rejected += 1;
         }
-        let exec = args.is(0, "exec") && self.clients.get(client).queue.is_some();
+        let exec = args.is(0, "exec");
         self.stats.error(&refusal.code());
         let session = self.clients.get_mut(client);
         if exec {

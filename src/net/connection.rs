@@ -333,12 +333,24 @@ impl Future for Task {
         if let Err(error) = ended {
             tracing::debug!(%error, "a connection failed");
         }
-        let mut engine = self.shared.engine.borrow_mut();
-        engine.core().disconnect(self.conn.place);
-        if let Some(slot) = self.shared.conns.borrow_mut().get_mut(self.conn.place) {
-            *slot = None;
-        }
-        self.shared.after_turn(&mut *engine);
         Poll::Ready(())
+    }
+}
+
+/// The client leaves with its task, also where the task ends by a panic: nobody is left waiting for
+/// an answer.
+impl Drop for Task {
+    fn drop(&mut self) {
+        let place = self.conn.place;
+        let Ok(mut engine) = self.shared.engine.try_borrow_mut() else { return };
+        let mine = {
+            let mut conns = self.shared.conns.borrow_mut();
+            let slot = conns.get_mut(place);
+            slot.and_then(|slot| slot.take_if(|conn| Rc::ptr_eq(conn, &self.conn))).is_some()
+        };
+        if mine {
+            engine.core().disconnect(place);
+            self.shared.after_turn(&mut *engine);
+        }
     }
 }

@@ -175,6 +175,8 @@ fn docs(value: &Value) -> Value {
             pairs
                 .iter()
                 .filter(|(name, _)| !dropped.contains(&name.text().as_str()))
+                // A synopsis line does not say which release brought an argument.
+                .filter(|(name, _)| name.text() != "since" || pairs.iter().all(|(n, _)| n.text() != "type"))
                 .map(|(name, value)| match name.text().as_str() {
                     "complexity" => (name.clone(), Value::Null),
                     _ => (name.clone(), docs(value)),
@@ -204,12 +206,19 @@ fn sorted(value: &Value) -> Value {
             if items.iter().all(|i| i.bytes().is_some()) {
                 items.sort();
             }
+            // A note on a key specification is in our own words, where there is one.
+            if items.first().is_some_and(|item| item.text() == "notes") {
+                items.drain(..2);
+            }
             match value {
                 Value::Set(_) => Value::Set(items),
                 _ => Value::Array(items),
             }
         }
-        Value::Map(pairs) => Value::Map(pairs.iter().map(|(k, v)| (k.clone(), sorted(v))).collect()),
+        Value::Map(pairs) => {
+            let told = pairs.iter().filter(|(k, _)| k.text() != "notes");
+            Value::Map(told.map(|(k, v)| (k.clone(), sorted(v))).collect())
+        }
         _ => value.clone(),
     }
 }

@@ -38,8 +38,8 @@ fn the_same_replies_as_redis_server() {
         let now = Clock::System.now().0 / 1000;
         let stream = grammar::stream(seed, now, STREAM);
         let protocol = if seed % 2 == 0 { 2 } else { 3 };
-        let Some(at) = pair.first_difference(protocol, &stream) else { continue };
-        let finding = pair.shrink(seed, protocol, &stream[..=at]);
+        let Some(first) = pair.difference(protocol, &stream) else { continue };
+        let finding = pair.shrink(seed, protocol, &stream[..=first.0], first);
         if !findings.iter().any(|f| f.resembles(&finding)) {
             eprintln!("{finding}");
             findings.push(finding);

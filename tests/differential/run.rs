@@ -64,12 +64,12 @@ impl Pair {
     }
 
     /// The place of the first reply that differs.
-    pub fn first_difference(&self, protocol: u8, steps: &[Step]) -> Option<usize> {
+    fn first_difference(&self, protocol: u8, steps: &[Step]) -> Option<usize> {
         self.difference(protocol, steps).map(|(at, _, _)| at)
     }
 
     /// The same, with both replies.
-    fn difference(&self, protocol: u8, steps: &[Step]) -> Option<(usize, Vec<u8>, Vec<u8>)> {
+    pub fn difference(&self, protocol: u8, steps: &[Step]) -> Option<(usize, Vec<u8>, Vec<u8>)> {
         let connections = steps.iter().map(|s| s.connection).max().map_or(1, |most| most + 1);
         let mut ours = fresh(&self.ours, protocol, connections);
         let mut theirs = fresh(&self.theirs, protocol, connections);
@@ -99,7 +99,13 @@ impl Pair {
     }
 
     /// Leaves out whatever can be left out while the last command still differs.
-    pub fn shrink(&self, seed: u64, protocol: u8, steps: &[Step]) -> Finding {
+    pub fn shrink(
+        &self,
+        seed: u64,
+        protocol: u8,
+        steps: &[Step],
+        (_, ours, theirs): (usize, Vec<u8>, Vec<u8>),
+    ) -> Finding {
         let mut kept = steps.to_vec();
         let mut chunk = kept.len().div_ceil(2);
         loop {
@@ -124,7 +130,8 @@ impl Pair {
         }
         let (ours, theirs) = match self.difference(protocol, &kept) {
             Some((_, ours, theirs)) => (ours, theirs),
-            None => (b"(not seen again)\r\n".to_vec(), b"(not seen again)\r\n".to_vec()),
+            // Not seen again: what was seen the first time.
+            None => (ours, theirs),
         };
         Finding { seed, protocol, steps: kept, ours, theirs }
     }
