@@ -157,9 +157,9 @@ fn setinfo(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Ans
         return Err(CommandError::Bytes(line));
     }
     if !value.iter().all(|byte| (b'!'..=b'~').contains(byte)) {
-        let option = if is_name { "lib-name" } else { "lib-ver" };
-        let line = format!("ERR {option} cannot contain spaces, newlines or special characters.");
-        return Err(CommandError::Line(line.into()));
+        let line =
+            [&b"ERR "[..], option, b" cannot contain spaces, newlines or special characters."].concat();
+        return Err(CommandError::Bytes(line));
     }
     let session = ctx.core.clients.get_mut(ctx.client);
     *(if is_name { &mut session.lib_name } else { &mut session.lib_ver }) = value.to_vec();

@@ -56,7 +56,7 @@ pub const COMMANDS: &[Spec] = &[Spec {
 /// An absolute time in milliseconds that has microseconds too.
 fn moment(args: &Args<'_>, at: usize) -> Result<UnixMs, CommandError> {
     let ms = args.int(at)?;
-    if ms < 0 || ms > i64::MAX / 1000 { Err(CommandError::OutOfRange) } else { Ok(UnixMs(ms)) }
+    if (0..=i64::MAX / 1000).contains(&ms) { Ok(UnixMs(ms)) } else { Err(CommandError::OutOfRange) }
 }
 
 fn clock(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {

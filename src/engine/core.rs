@@ -355,6 +355,28 @@ impl Core {
         self.needs_cron().then(|| Duration::from_micros(1_000_000 / u64::from(self.config.hz.max(1))))
     }
 
+    /// Ends `client` where more waits for it than its class may leave unread
+    /// (client-output-buffer-limit): at once past the hard limit, past the soft one after a while.
+    pub fn check_output(&mut self, client: usize) {
+        let now = self.now();
+        let limits = &self.config.client_output_buffer_limit;
+        let session = self.clients.get_mut(client);
+        let limit = if session.subscriptions > 0 { limits.pubsub } else { limits.normal };
+        let waiting = session.pending().len() as u64;
+        let past_soft = limit.soft > 0 && waiting >= limit.soft;
+        let since = *session.soft_limit_since.get_or_insert(now);
+        if !past_soft {
+            session.soft_limit_since = None;
+        }
+        let for_too_long = past_soft && now.since(since) >= limit.soft_seconds as i64 * 1000;
+        if (limit.hard > 0 && waiting >= limit.hard) || for_too_long {
+            tracing::warn!(id = session.id, "Client closed for overcoming of output buffer limits.");
+            session.closing = Closing::Now;
+            self.clients.wake(client);
+            self.stats.output_limit_disconnections += 1;
+        }
+    }
+
     /// The client's connection has ended; so has what it held.
     pub fn disconnect(&mut self, client: usize) {
         self.clients.remove(client);

@@ -102,7 +102,7 @@ fn scan_guarantee(seed: u64) {
     let mut there: BTreeSet<u64> = BTreeSet::new();
     for _ in 0..chance.below(3000) {
         let n = chance.below(4000);
-        put(&mut db, &name(n), b"v", (n % 3 == 0).then_some(NOW));
+        put(&mut db, &name(n), b"v", n.is_multiple_of(3).then_some(NOW));
         there.insert(n);
     }
     let mut stayed = there.clone();

@@ -66,7 +66,7 @@ impl<'d> Batch<'d> {
     }
 
     /// How many requests there are.
-    pub fn len(&self) -> usize {
+    pub fn count(&self) -> usize {
         self.ends.len()
     }
 
@@ -80,6 +80,6 @@ impl<'d> Batch<'d> {
 
     /// The requests that have arguments here.
     pub fn requests(&self) -> impl Iterator<Item = Args<'_>> {
-        (0..self.len()).map(|i| self.get(i).0).filter(|words| !words.is_empty()).map(Args::new)
+        (0..self.count()).map(|i| self.get(i).0).filter(|words| !words.is_empty()).map(Args::new)
     }
 }

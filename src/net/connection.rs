@@ -76,7 +76,7 @@ impl Conn {
             let mut buffer = shared.take_read_buffer();
             let read = stream.read(&mut buffer);
             if let Ok(n @ 1..) = read {
-                self.count_input(door, n);
+                self.count_input(door, n, n);
                 let used = self.run(state, door, shared, &buffer[..n]);
                 state.input.extend_from_slice(&buffer[used..n]);
             }
@@ -90,7 +90,7 @@ impl Conn {
         let read = stream.read(&mut state.input[len..]);
         state.input.truncate(len + read.as_ref().copied().unwrap_or(0));
         if let Ok(n @ 1..) = read {
-            self.count_input(door, n);
+            self.count_input(door, n, len - state.start + n);
             self.run_input(state, door, shared);
         }
         self.received(state, door, read, room)
@@ -121,12 +121,14 @@ impl Conn {
         }
     }
 
-    fn count_input(&self, door: &mut dyn Door, n: usize) {
+    fn count_input(&self, door: &mut dyn Door, n: usize, waiting: usize) {
         let core = door.core();
         core.begin_turn();
         core.stats.net_input += n as u64;
         core.stats.reads += 1;
-        core.clients.get_mut(self.place).bytes_in += n as u64;
+        let session = core.clients.get_mut(self.place);
+        session.bytes_in += n as u64;
+        session.input_len = waiting;
     }
 
     /// Runs what waits in the connection's own buffer.
@@ -163,14 +165,14 @@ impl Conn {
             // AUTH changes the limits: before it, no request is cut ahead.
             let most = if limits.authenticated { batch::AHEAD } else { 1 };
             let (requests, end) = Batch::cut(&mut state.parser, data, used, &limits, most);
-            if requests.len() >= WARM_FROM {
+            if requests.count() >= WARM_FROM {
                 door.core().warm(self.place, requests.requests());
             }
             let (mut flow, mut left_over) = (Flow::Next, false);
-            for i in 0..requests.len() {
+            for i in 0..requests.count() {
                 let (words, end_of_it) = requests.get(i);
                 let inline;
-                let words = if words.is_empty() && end == End::Inline && i + 1 == requests.len() {
+                let words = if words.is_empty() && end == End::Inline && i + 1 == requests.count() {
                     inline = state.parser.args(&[]);
                     &inline[..]
                 } else {
@@ -183,7 +185,7 @@ impl Conn {
                 flow = door.execute(self.place, &Args::new(words), &mut out);
                 share -= 1;
                 if flow != Flow::Next || share == 0 {
-                    left_over = i + 1 < requests.len();
+                    left_over = i + 1 < requests.count();
                     break;
                 }
             }
@@ -218,7 +220,7 @@ impl Conn {
                 }
             }
         }
-        self.write(door, &mut out);
+        self.write(door, &out);
         shared.give_out_buffer(out);
         used
     }
@@ -230,7 +232,7 @@ impl Conn {
     }
 
     /// Writes `out` if nothing older waits; what the socket does not take waits in the outbox.
-    fn write(&self, door: &mut dyn Door, out: &mut Vec<u8>) {
+    fn write(&self, door: &mut dyn Door, out: &[u8]) {
         if out.is_empty() {
             return;
         }
@@ -252,6 +254,7 @@ impl Conn {
         }
         if written < out.len() {
             core.clients.owe(self.place, &out[written..]);
+            core.check_output(self.place);
         }
     }
 

@@ -134,12 +134,13 @@ async fn accept_loop(listener: Rc<Listener>, shared: Rc<Shared>) -> io::Result<(
     let fd = watch(Handle(listener.clone()), Interest::READABLE)?;
     loop {
         let mut guard = fd.readable().await?;
-        let mut engine = shared.engine.borrow_mut();
-        engine.core().begin_turn();
-        if !listener.accept(&shared, &mut *engine) {
-            guard.clear_ready();
+        {
+            let mut engine = shared.engine.borrow_mut();
+            engine.core().begin_turn();
+            if !listener.accept(&shared, &mut *engine) {
+                guard.clear_ready();
+            }
         }
-        drop(engine);
         tokio::task::yield_now().await;
     }
 }

@@ -108,16 +108,17 @@ impl Cache {
         kept: bool,
     ) -> (u32, Option<c_int>) {
         let mut dropped = None;
-        if !kept && self.passing >= EVAL_SCRIPTS_MAX {
-            if let Some(oldest) = self.oldest {
-                self.unlink(oldest);
-                let old = self.scripts.remove(oldest as usize);
-                self.index.remove(&old.sha);
-                self.bytes -= old.body.len();
-                self.passing -= 1;
-                self.evicted += 1;
-                dropped = Some(old.reference);
-            }
+        if !kept
+            && self.passing >= EVAL_SCRIPTS_MAX
+            && let Some(oldest) = self.oldest
+        {
+            self.unlink(oldest);
+            let old = self.scripts.remove(oldest as usize);
+            self.index.remove(&old.sha);
+            self.bytes -= old.body.len();
+            self.passing -= 1;
+            self.evicted += 1;
+            dropped = Some(old.reference);
         }
         self.bytes += body.len();
         let script = Script { sha, body: body.into(), flags, reference, kept, newer: None, older: None };

@@ -234,17 +234,21 @@ impl Host {
         unsafe {
             ffi::lua_gc(l, ffi::LUA_GCSETPAUSE, 200);
             ffi::lua_gc(l, ffi::LUA_GCSETSTEPMUL, 200);
-            if self.shared.memory.used > self.live_bytes + GARBAGE_BYTES_MAX {
-                self.collect();
-            }
+        }
+        if self.shared.memory.used > self.live_bytes + GARBAGE_BYTES_MAX {
+            self.collect();
         }
     }
 
-    /// A full collection.
     pub(super) fn collect(&mut self) {
         // SAFETY: as above.
         unsafe {
-            ffi::lua_gc(self.l, ffi::LUA_GCCOLLECT, 0);
+            // Lua halves the buffer in which it joins strings once a collection: one may not do.
+            let mut before = usize::MAX;
+            while self.shared.memory.used.saturating_add(GARBAGE_BYTES_MAX / 16) < before {
+                before = self.shared.memory.used;
+                ffi::lua_gc(self.l, ffi::LUA_GCCOLLECT, 0);
+            }
             ffi::lua_gc(self.l, ffi::LUA_GCSTOP, 0);
         }
         self.live_bytes = self.shared.memory.used;

@@ -69,7 +69,6 @@ pub(super) struct Shared {
     /// For building strings. Kept, so that a raise in between loses nothing.
     pub scratch: Vec<u8>,
     pub scratch2: Vec<u8>,
-    pub json: super::cjson::Settings,
     /// `LuaReply`'s open aggregates.
     pub frames: Vec<super::convert::Frame>,
     /// What the library that is being loaded has registered.
@@ -90,7 +89,6 @@ impl Shared {
             random,
             scratch: Vec::new(),
             scratch2: Vec::new(),
-            json: super::cjson::Settings::default(),
             frames: Vec::new(),
             loading: None,
             load_stopwatch: None,
@@ -285,9 +283,12 @@ pub(super) unsafe fn set_num(l: State, name: &CStr, number: f64) {
     }
 }
 
+/// Past it a double is no `i64` any more.
+const TWO_TO_63: f64 = (1u64 << 63) as f64;
+
 /// A double as C's `(long long)` makes it on x86-64: cut towards zero, `i64::MIN` out of range.
 pub(super) fn to_i64(x: f64) -> i64 {
-    if (-9.223_372_036_854_775_8e18..9.223_372_036_854_775_8e18).contains(&x) { x as i64 } else { i64::MIN }
+    if (-TWO_TO_63..TWO_TO_63).contains(&x) { x as i64 } else { i64::MIN }
 }
 
 /// Room for one more number by `printf`.

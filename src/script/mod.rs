@@ -2,20 +2,15 @@
 //! which the engine implements.
 
 mod api;
-mod bit;
 mod cache;
-mod cjson;
-mod cmsgpack;
 mod convert;
 mod functions;
 mod host;
 mod lua;
-mod patterns;
 mod payload;
 mod random;
 mod sandbox;
 mod shebang;
-mod structlib;
 #[cfg(test)]
 mod tests;
 

@@ -10,7 +10,7 @@
 use super::lua::{
     Answer, Raise, State, bad_arg, bytes, check_bytes, entry, fail, ffi, push, push_str, set_fn,
 };
-use super::{api, bit, cjson, cmsgpack, patterns, random, structlib};
+use super::{api, random};
 use std::ffi::{CStr, c_int, c_void};
 
 const READ_ONLY: &str = "Attempt to modify a readonly table";
@@ -158,10 +158,11 @@ unsafe fn rawset(l: State) -> Answer {
 unsafe fn getmetatable(l: State) -> Answer {
     unsafe {
         ffi::luaL_checkany(l, 1);
-        if !front_field(l, 1, SHOWN) && ffi::luaL_getmetafield_(l, 1, c"__metatable".as_ptr()) == 0 {
-            if ffi::lua_getmetatable(l, 1) == 0 {
-                ffi::lua_pushnil(l);
-            }
+        if !front_field(l, 1, SHOWN)
+            && ffi::luaL_getmetafield_(l, 1, c"__metatable".as_ptr()) == 0
+            && ffi::lua_getmetatable(l, 1) == 0
+        {
+            ffi::lua_pushnil(l);
         }
     }
     Ok(1)
@@ -416,6 +417,8 @@ unsafe fn publish(l: State, name: &CStr) {
 pub(super) unsafe fn open_libraries(l: State) {
     unsafe {
         open(l, ffi::luaopen_base, c"");
+        ffi::lua_pushcclosure(l, xpcall, 0);
+        ffi::lua_setfield(l, ffi::LUA_GLOBALSINDEX, c"xpcall".as_ptr());
         ffi::lua_getfield_(l, ffi::LUA_GLOBALSINDEX, c"coroutine".as_ptr());
         publish(l, c"coroutine");
         open(l, ffi::luaopen_table, c"table");
@@ -425,21 +428,42 @@ pub(super) unsafe fn open_libraries(l: State) {
         }
         publish(l, c"table");
         open(l, ffi::luaopen_string, c"string");
-        patterns::install(l);
         publish(l, c"string");
         close_string_metatable(l);
         open(l, ffi::luaopen_math, c"math");
         random::install(l);
         publish(l, c"math");
-        cjson::push_library(l);
-        publish(l, c"cjson");
-        cmsgpack::push_library(l);
-        publish(l, c"cmsgpack");
-        structlib::push_library(l);
-        publish(l, c"struct");
-        bit::push_library(l);
-        publish(l, c"bit");
         ffi::lua_settop(l, 0);
+    }
+}
+
+/// Lua's own but for one thing: a run that is to end does not call the script's handler. Lua calls it
+/// inside of the hook, where no hook looks at the time, so an endless one could not be ended.
+unsafe extern "C-unwind" fn xpcall(l: State) -> c_int {
+    // SAFETY: Lua calls with its own state; nothing here owns memory when an error passes.
+    unsafe {
+        ffi::luaL_checkany(l, 2);
+        ffi::lua_settop(l, 2);
+        ffi::lua_pushcclosure(l, handle_unless_killed, 1);
+        ffi::lua_insert(l, 1);
+        let status = ffi::lua_pcall(l, 0, ffi::LUA_MULTRET, 1);
+        ffi::lua_pushboolean(l, c_int::from(status == 0));
+        ffi::lua_replace(l, 1);
+        ffi::lua_gettop(l)
+    }
+}
+
+/// The handler that `xpcall` sets: its upvalue is the script's.
+unsafe extern "C-unwind" fn handle_unless_killed(l: State) -> c_int {
+    // SAFETY: as above.
+    unsafe {
+        if !super::lua::shared(l).killed {
+            ffi::lua_settop(l, 1);
+            ffi::lua_pushvalue(l, ffi::lua_upvalueindex(1));
+            ffi::lua_insert(l, 1);
+            ffi::lua_call(l, 1, 1);
+        }
+        1
     }
 }
 

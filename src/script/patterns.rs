@@ -1,5 +1,0 @@
-//! (Being written.)
-
-use super::lua::State;
-
-pub(super) unsafe fn install(_: State) {}
