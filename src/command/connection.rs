@@ -230,6 +230,7 @@ fn hello(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answe
 
 fn reset(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
     let open = ctx.core.config.requirepass.is_empty();
+    ctx.core.unwatch(ctx.client);
     let session = ctx.core.clients.get_mut(ctx.client);
     session.queue = None;
     session.db = 0;

@@ -1,7 +1,7 @@
-//! MULTI, EXEC, DISCARD. Not here: queueing (`engine::core`) and the run of the queue (`engine`).
+//! MULTI, EXEC, DISCARD, WATCH, UNWATCH. Not here: queueing (`engine::core`) and the run of the queue (`engine`).
 
 use crate::base::error::CommandError;
-use crate::engine::spec::{Arity, Context, Flags, Group, Handler, Outcome, Spec};
+use crate::engine::spec::{Arity, Context, Flags, Group, Handler, KeySpec, Outcome, Spec};
 use crate::resp::{Args, Reply};
 
 type Answer = Result<Outcome, CommandError>;
@@ -32,6 +32,29 @@ pub const COMMANDS: &[Spec] = &[
         ..Spec::NONE
     },
     Spec {
+        name: "watch",
+        group: Group::Transactions,
+        since: "2.2.0",
+        complexity: "O(1) for every key.",
+        summary: "Has the next transaction run only if these keys do not change until then.",
+        synopsis: "key [key ...]",
+        arity: Arity::AtLeast(2),
+        flags: AT_ONCE.or(Flags::FAST).or(Flags::ALLOW_BUSY),
+        keys: &[KeySpec::range(1, -1, 1, &["RO"])],
+        handler: Handler::Server(watch),
+        ..Spec::NONE
+    },
+    Spec {
+        name: "unwatch",
+        group: Group::Transactions,
+        since: "2.2.0",
+        summary: "Has the next transaction depend on no key.",
+        arity: Arity::Exactly(1),
+        flags: Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE).or(Flags::FAST).or(Flags::ALLOW_BUSY),
+        handler: Handler::Server(unwatch),
+        ..Spec::NONE
+    },
+    Spec {
         name: "discard",
         group: Group::Transactions,
         since: "2.0.0",
@@ -53,22 +76,44 @@ fn multi(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answ
     Ok(Outcome::Done)
 }
 
-fn exec(ctx: &mut Context<'_>, _args: &Args<'_>, _reply: &mut dyn Reply) -> Answer {
-    let session = ctx.core.clients.get_mut(ctx.client);
-    match &session.queue {
-        None => Err(CommandError::fixed("ERR EXEC without MULTI")),
-        Some(queue) if queue.failed => {
-            session.queue = None;
-            Err(CommandError::ExecAbort)
-        }
-        Some(_) => Ok(Outcome::Exec),
+fn exec(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let core = &mut *ctx.core;
+    let Some(queue) = &core.clients.get(ctx.client).queue else {
+        return Err(CommandError::fixed("ERR EXEC without MULTI"));
+    };
+    let (failed, broken) = (queue.failed, core.watch_is_broken(ctx.client));
+    core.unwatch(ctx.client);
+    if !failed && !broken {
+        return Ok(Outcome::Exec);
     }
+    core.clients.get_mut(ctx.client).queue = None;
+    if failed {
+        return Err(CommandError::ExecAbort);
+    }
+    reply.null_array();
+    Ok(Outcome::Done)
 }
 
 fn discard(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
     if ctx.core.clients.get_mut(ctx.client).queue.take().is_none() {
         return Err(CommandError::fixed("ERR DISCARD without MULTI"));
     }
+    ctx.core.unwatch(ctx.client);
+    reply.ok();
+    Ok(Outcome::Done)
+}
+
+fn watch(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    if ctx.core.clients.get(ctx.client).queue.is_some() {
+        return Err(CommandError::fixed("ERR WATCH inside MULTI is not allowed"));
+    }
+    args.rest(1).iter().for_each(|key| ctx.core.watch(ctx.client, key));
+    reply.ok();
+    Ok(Outcome::Done)
+}
+
+fn unwatch(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    ctx.core.unwatch(ctx.client);
     reply.ok();
     Ok(Outcome::Done)
 }

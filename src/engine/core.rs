@@ -10,6 +10,7 @@ use super::session::{Closing, Queue, Queued, ReplyMode};
 use super::spec::{Context, Flags, Handler, Outcome};
 use super::stats::Stats;
 use super::table::{Command, Table};
+use super::watch::Watches;
 use crate::base::chance::Chance;
 use crate::base::clock::{Clock, Turn, UnixMs};
 use crate::base::error::CommandError;
@@ -79,6 +80,7 @@ pub struct Core {
     pub keyspace: Keyspace,
     pub effects: Effects,
     pub clients: Clients,
+    pub watches: Watches,
     pub stats: Stats,
     /// What the script host last noted about itself.
     pub lua: LuaFigures,
@@ -128,6 +130,7 @@ impl Core {
             table,
             effects,
             clients: Clients::default(),
+            watches: Watches::default(),
             identity,
             script: None,
             scripts: HostInfo::default(),
@@ -231,6 +234,7 @@ impl Core {
         if exec {
             // A refused EXEC ends its transaction and says why.
             session.queue = None;
+            self.unwatch(client);
             let mut line = b"EXECABORT Transaction discarded because of: ".to_vec();
             line.extend_from_slice(&refusal.line());
             return self.writer(client, out).error_line(&line);
@@ -379,6 +383,7 @@ impl Core {
 
     /// The client's connection has ended; so has what it held.
     pub fn disconnect(&mut self, client: usize) {
+        self.unwatch(client);
         self.clients.remove(client);
     }
 

@@ -18,6 +18,7 @@ pub mod synopsis;
 pub mod table;
 pub mod tick;
 pub mod time;
+pub mod watch;
 
 use self::core::{Core, Origin};
 use self::session::{Closing, ReplyMode};

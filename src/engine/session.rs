@@ -1,6 +1,7 @@
 //! `Session`: one client's state. Not here: its socket (`net`), and who else is connected
 //! (`clients`).
 
+use super::watch::Watched;
 use crate::base::clock::UnixMs;
 use crate::resp::Protocol;
 
@@ -75,6 +76,9 @@ pub struct Session {
     pub closing: Closing,
     /// Between MULTI and EXEC: what is to be run.
     pub queue: Option<Queue>,
+    /// What the next EXEC depends on, and whether any of it has changed.
+    pub watched: Vec<Watched>,
+    pub watch_broken: bool,
     /// Whether it is in the subscriber's mode of RESP2.
     pub subscriptions: usize,
     /// Bytes for this client that did not come out of its own command: pushes, and what the
@@ -115,6 +119,8 @@ impl Session {
             reply_mode: ReplyMode::On,
             closing: Closing::No,
             queue: None,
+            watched: Vec::new(),
+            watch_broken: false,
             subscriptions: 0,
             outbox: Vec::new(),
             sent: 0,

@@ -2,7 +2,7 @@
 //! hang here, and nowhere else.
 
 use super::core::Core;
-use crate::keyspace::Change;
+use crate::keyspace::{Change, Event};
 
 impl Core {
     /// Lets what happened take effect, in order.
@@ -10,12 +10,18 @@ impl Core {
         let mut changes = std::mem::take(&mut self.effects.changes);
         for change in changes.drain(..) {
             match change {
-                Change::Flushed { old, .. } => {
+                Change::Flushed { db, old } => {
+                    self.break_watches_flushed(db, &old);
                     if !old.is_empty() {
                         self.reaper.push_back(old);
                     }
                 }
-                Change::Key { .. } | Change::Swapped(..) => {}
+                Change::Key { db, key, event, touched } => {
+                    if touched {
+                        self.break_watches(db, &key, event == Event::EXPIRED);
+                    }
+                }
+                Change::Swapped(a, b) => self.break_watches_swapped(a, b),
             }
         }
         // The emptied vector goes back, so that its memory is used again.
