@@ -21,6 +21,7 @@ pub mod info;
 pub mod introspect;
 pub mod keylatch;
 pub mod lcs;
+mod listing;
 pub mod lolwut;
 pub mod matching;
 pub mod memory;
