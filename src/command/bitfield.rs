@@ -4,7 +4,7 @@
 use super::bitmap::{bit_offset, look_to_write_bits};
 use crate::base::error::CommandError;
 use crate::base::number;
-use crate::engine::spec::{Arity, Flags, Group, Handler, KeySpec, Spec};
+use crate::engine::spec::{Arity, Flags, Group, Handler, Key, KeySpec, Spec, VARIABLE};
 use crate::keyspace::{Access, Encoding, Event, Slot, Ttl};
 use crate::resp::{Args, Reply};
 
@@ -24,9 +24,10 @@ pub const COMMANDS: &[Spec] = &[
         arity: Arity::AtLeast(2),
         flags: Flags::WRITE.or(Flags::DENYOOM),
         keys: &[KeySpec {
-            notes: "This command allows both access and modification of the key",
-            ..KeySpec::one(1, &["RW", "access", "update", "variable_flags"])
+            notes: "What it does with the key depends on the subcommands",
+            ..KeySpec::one(1, &["RW", "access", "update", VARIABLE])
         }],
+        key_reader: Some(key_of_bitfield),
         handler: Handler::Keys(bitfield),
         ..Spec::NONE
     },
@@ -184,6 +185,24 @@ fn steps(args: &Args<'_>, max_len: u64) -> Result<Vec<Step>, CommandError> {
         at += 4;
     }
     Ok(steps)
+}
+
+/// It is only read where all subcommands that are whole read.
+fn key_of_bitfield(args: &Args<'_>) -> Vec<Key> {
+    let mut at = 2;
+    let mut writes = false;
+    while at < args.len() && !writes {
+        let left = args.len() - at - 1;
+        if args.is(at, "get") && left >= 2 {
+            at += 3;
+        } else if args.is(at, "overflow") && left >= 1 {
+            at += 2;
+        } else {
+            writes = true;
+        }
+    }
+    let flags: &[&str] = if writes { &["RW", "access", "update"] } else { &["RO", "access"] };
+    vec![Key { at: 1, flags }]
 }
 
 /// The last byte that any write reaches; `None`: there is no write.

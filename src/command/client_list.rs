@@ -49,6 +49,7 @@ fn line(core: &Core, session: &Session, now: UnixMs) -> Vec<u8> {
     };
     flag(session.subscriptions > 0, 'P');
     flag(session.queue.is_some(), 'x');
+    flag(session.watch_broken, 'd');
     flag(session.closing == Closing::AfterReply, 'c');
     flag(session.closing == Closing::Now, 'A');
     flag(session.unix, 'U');
@@ -158,9 +159,12 @@ impl<'a> Filter<'a> {
                     _ => return Err(CommandError::Syntax),
                 };
             } else if args.is(i, "maxage") {
-                let seconds = number::parse_i64(value).filter(|&seconds| seconds > 0);
-                filter.max_age =
-                    Some(seconds.ok_or(CommandError::fixed("ERR maxage is not an integer or out of range"))?);
+                let wrong = CommandError::fixed("ERR maxage is not an integer or out of range");
+                let seconds = number::parse_i64(value).ok_or(wrong)?;
+                if seconds <= 0 {
+                    return Err(CommandError::fixed("ERR maxage should be greater than 0"));
+                }
+                filter.max_age = Some(seconds);
             } else {
                 return Err(CommandError::Syntax);
             }
@@ -173,7 +177,7 @@ impl<'a> Filter<'a> {
             && self.addr.is_none_or(|addr| session.addr.as_bytes() == addr)
             && self.laddr.is_none_or(|laddr| session.laddr.as_bytes() == laddr)
             && self.kind.is_none_or(|kind| Kind::of(session) == kind)
-            && self.max_age.is_none_or(|seconds| now.since(session.connected_at) >= seconds * 1000)
+            && self.max_age.is_none_or(|seconds| now.since(session.connected_at) / 1000 >= seconds)
     }
 }
 

@@ -72,7 +72,7 @@ pub const COMMANDS: &[Spec] = &[
         summary: "RESTORE, as the nodes of a cluster send it to each other.",
         synopsis: RESTORE_SYNOPSIS,
         arity: Arity::AtLeast(4),
-        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::ASKING),
+        flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::ASKING).or(Flags::SYSTEM),
         keys: &[KeySpec::one(1, &["OW", "update"])],
         acl: &["keyspace", "dangerous"],
         history: RESTORE_HISTORY,

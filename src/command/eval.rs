@@ -4,7 +4,7 @@
 use super::help;
 use crate::base::error::CommandError;
 use crate::engine::spec::{
-    Arity, Begin, Context, Find, Flags, Group, Handler, KeySpec, Outcome, ScriptRequest, Spec,
+    Arity, Context, Flags, Group, Handler, Key, KeySpec, Outcome, ScriptRequest, Spec,
 };
 use crate::resp::{Args, Reply};
 use crate::script::say_function_stats;
@@ -23,18 +23,10 @@ const RUN_RO: Flags = Flags::NOSCRIPT
     .or(Flags::NO_MANDATORY_KEYS)
     .or(Flags::MOVABLE_KEYS);
 
-const KEYS: &[KeySpec] = &[KeySpec {
-    begin: Begin::Index(2),
-    find: Find::KeyNum(0, 1, 1),
-    flags: &["RW", "access", "update"],
-    notes: "The script decides what it does with them",
-}];
-const KEYS_RO: &[KeySpec] = &[KeySpec {
-    begin: Begin::Index(2),
-    find: Find::KeyNum(0, 1, 1),
-    flags: &["RO", "access"],
-    notes: "The script decides what it reads of them",
-}];
+const COUNTED: KeySpec = KeySpec::counted(2, &["RW", "access", "update"]);
+const COUNTED_RO: KeySpec = KeySpec::counted(2, &["RO", "access"]);
+const KEYS: &[KeySpec] = &[KeySpec { notes: "The script decides what it does with them", ..COUNTED }];
+const KEYS_RO: &[KeySpec] = &[KeySpec { notes: "The script decides what it reads of them", ..COUNTED_RO }];
 
 const SCRIPT: Spec =
     Spec { group: Group::Scripting, complexity: "Depends on the script that is executed.", ..Spec::NONE };
@@ -48,6 +40,7 @@ pub const COMMANDS: &[Spec] = &[
         synopsis: "script numkeys [key [key ...]] [arg [arg ...]]",
         arity: Arity::AtLeast(3),
         flags: RUN,
+        key_reader: Some(keys_by_count),
         keys: KEYS,
         handler: Handler::Server(|_, args, _| eval(args, false, false)),
         ..SCRIPT
@@ -59,6 +52,7 @@ pub const COMMANDS: &[Spec] = &[
         synopsis: "script numkeys [key [key ...]] [arg [arg ...]]",
         arity: Arity::AtLeast(3),
         flags: RUN_RO,
+        key_reader: Some(keys_by_count),
         keys: KEYS_RO,
         handler: Handler::Server(|_, args, _| eval(args, false, true)),
         ..SCRIPT
@@ -70,7 +64,8 @@ pub const COMMANDS: &[Spec] = &[
         synopsis: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
         arity: Arity::AtLeast(3),
         flags: RUN,
-        keys: KEYS,
+        key_reader: Some(keys_by_count),
+        keys: &[COUNTED],
         handler: Handler::Server(|_, args, _| eval(args, true, false)),
         ..SCRIPT
     },
@@ -81,7 +76,8 @@ pub const COMMANDS: &[Spec] = &[
         synopsis: "sha1 numkeys [key [key ...]] [arg [arg ...]]",
         arity: Arity::AtLeast(3),
         flags: RUN_RO,
-        keys: KEYS_RO,
+        key_reader: Some(keys_by_count),
+        keys: &[COUNTED_RO],
         handler: Handler::Server(|_, args, _| eval(args, true, true)),
         ..SCRIPT
     },
@@ -93,6 +89,7 @@ pub const COMMANDS: &[Spec] = &[
         complexity: "Depends on the function that is executed.",
         arity: Arity::AtLeast(3),
         flags: RUN,
+        key_reader: Some(keys_by_count),
         keys: KEYS,
         handler: Handler::Server(|_, _, _| fcall(false)),
         ..SCRIPT
@@ -105,6 +102,7 @@ pub const COMMANDS: &[Spec] = &[
         complexity: "Depends on the function that is executed.",
         arity: Arity::AtLeast(3),
         flags: RUN_RO,
+        key_reader: Some(keys_by_count),
         keys: KEYS_RO,
         handler: Handler::Server(|_, _, _| fcall(true)),
         ..SCRIPT
@@ -296,6 +294,17 @@ fn count_keys(args: &Args<'_>) -> Result<usize, CommandError> {
         return Err(CommandError::TooManyKeys);
     }
     usize::try_from(keys).map_err(|_| CommandError::NegativeKeys)
+}
+
+/// COMMAND GETKEYS reads a count that is no number as far as it is one, as Redis does; the commands
+/// themselves refuse it.
+fn keys_by_count(args: &Args<'_>) -> Vec<Key> {
+    let text = args.get(2).trim_ascii_start();
+    let digits = text.strip_prefix(b"+").unwrap_or(text);
+    let end = digits.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(digits.len());
+    let count = std::str::from_utf8(&digits[..end]).ok().and_then(|digits| digits.parse::<usize>().ok());
+    let count = count.filter(|&count| count <= args.len() - 3).unwrap_or(0);
+    (3..3 + count).map(|at| Key { at, flags: &[] }).collect()
 }
 
 fn eval(args: &Args<'_>, by_sha: bool, read_only: bool) -> Answer {

@@ -44,7 +44,7 @@ pub const COMMANDS: &[Spec] = &[
         arity: Arity::AtLeast(2),
         flags: Flags::READONLY,
         keys: &[KeySpec {
-            notes: "RW because it may change the internal representation of the key, and propagate to replicas",
+            notes: "Counting stores the estimate in the value, so it writes too",
             ..KeySpec::range(1, -1, 1, &["RW", "access"])
         }],
         handler: Handler::Keys(pfcount),
@@ -71,7 +71,7 @@ pub const COMMANDS: &[Spec] = &[
         summary: "Shows how a HyperLogLog is kept, or makes it dense.",
         synopsis: "subcommand key",
         arity: Arity::Exactly(3),
-        flags: WRITE.or(Flags::ADMIN),
+        flags: WRITE.or(Flags::ADMIN).or(Flags::SYSTEM),
         keys: &[KeySpec::one(2, &["RW", "access"])],
         handler: Handler::Keys(pfdebug),
         ..Spec::NONE
@@ -83,7 +83,7 @@ pub const COMMANDS: &[Spec] = &[
         complexity: "N/A",
         summary: "Has the HyperLogLog check itself.",
         arity: Arity::Exactly(1),
-        flags: Flags::ADMIN,
+        flags: Flags::ADMIN.or(Flags::SYSTEM),
         handler: Handler::Keys(pfselftest),
         ..Spec::NONE
     },

@@ -289,13 +289,19 @@ fn say_docs(table: &Table, command: &Command, reply: &mut dyn Reply) {
     let arguments = synopsis::arguments(spec.synopsis);
     let deprecated = !spec.deprecated.0.is_empty();
     reply.text(&command.full_name);
+    let system = spec.flags.has(Flags::SYSTEM);
+    let doc_flags: Vec<&[u8]> = [(deprecated, &b"deprecated"[..]), (system, b"syscmd")]
+        .into_iter()
+        .filter_map(|(set, name)| set.then_some(name))
+        .collect();
     let present = [
+        !doc_flags.is_empty(),
         !spec.complexity.is_empty(),
         !spec.history.is_empty(),
         !arguments.is_empty(),
         !command.children.is_empty(),
     ];
-    reply.map(3 + 3 * usize::from(deprecated) + present.iter().filter(|there| **there).count());
+    reply.map(3 + 2 * usize::from(deprecated) + present.iter().filter(|there| **there).count());
     let fields = [
         ("summary", spec.summary),
         ("since", spec.since),
@@ -306,10 +312,12 @@ fn say_docs(table: &Table, command: &Command, reply: &mut dyn Reply) {
         reply.text(name);
         reply.text(value);
     }
-    if deprecated {
+    if !doc_flags.is_empty() {
         reply.text("doc_flags");
-        reply.set(1);
-        reply.simple(b"deprecated");
+        reply.set(doc_flags.len());
+        doc_flags.iter().for_each(|flag| reply.simple(flag));
+    }
+    if deprecated {
         reply.text("deprecated_since");
         reply.text(spec.deprecated.0);
         reply.text("replaced_by");
@@ -420,8 +428,8 @@ fn getkeys(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply, with_f
         }
         reply.bulk(request.get(key.at));
         if with_flags {
-            reply.set(key.spec.flags.len());
-            key.spec.flags.iter().for_each(|flag| reply.simple(flag.as_bytes()));
+            reply.set(key.flags.len());
+            key.flags.iter().for_each(|flag| reply.simple(flag.as_bytes()));
         }
     }
     Ok(Outcome::Done)

@@ -2,7 +2,7 @@
 //! say of a missing key and of a string. Not here: anything that sorts.
 
 use crate::base::error::CommandError;
-use crate::engine::spec::{Arity, Begin, Find, Flags, Group, Handler, KeySpec, Spec};
+use crate::engine::spec::{Arity, Begin, Find, Flags, Group, Handler, Key, KeySpec, Spec};
 use crate::keyspace::{Access, Event};
 use crate::resp::{Args, Reply};
 
@@ -13,15 +13,13 @@ const BY_AND_GET: KeySpec = KeySpec {
     begin: Begin::Unknown,
     find: Find::Unknown,
     flags: &["RO", "access"],
-    notes: "For the optional BY/GET keyword. It is marked 'unknown' because the key names derive from \
-            the content of the key we sort",
+    notes: "BY's and GET's keys have names made of the elements, which only the sort knows",
 };
 const STORE: KeySpec = KeySpec {
     begin: Begin::Unknown,
     find: Find::Unknown,
     flags: &["OW", "update"],
-    notes: "For the optional STORE keyword. It is marked 'unknown' because the keyword can appear \
-            anywhere in the argument array",
+    notes: "STORE's key, wherever among the options STORE stands",
 };
 
 const COMPLEXITY: &str = "O(1), since there is nothing that could be sorted";
@@ -39,6 +37,7 @@ pub const COMMANDS: &[Spec] = &[
         arity: Arity::AtLeast(2),
         flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::MOVABLE_KEYS),
         keys: &[SORTED, BY_AND_GET, STORE],
+        key_reader: Some(keys_of_sort),
         acl: &["set", "sortedset", "list", "dangerous"],
         handler: Handler::Keys(sort),
         ..Spec::NONE
@@ -54,11 +53,30 @@ pub const COMMANDS: &[Spec] = &[
         arity: Arity::AtLeast(2),
         flags: Flags::READONLY.or(Flags::MOVABLE_KEYS),
         keys: &[SORTED, BY_AND_GET],
+        key_reader: Some(|_| vec![Key { at: 1, flags: SORTED.flags }]),
         acl: &["set", "sortedset", "list", "dangerous"],
         handler: Handler::Keys(sort_ro),
         ..Spec::NONE
     },
 ];
+
+/// What is sorted, and the last STORE's key.
+fn keys_of_sort(args: &Args<'_>) -> Vec<Key> {
+    let mut keys = vec![Key { at: 1, flags: SORTED.flags }];
+    let mut at = 2;
+    while at < args.len() {
+        if args.is(at, "limit") {
+            at += 2;
+        } else if args.is(at, "get") || args.is(at, "by") {
+            at += 1;
+        } else if args.is(at, "store") && at + 1 < args.len() {
+            keys.truncate(1);
+            keys.push(Key { at: at + 1, flags: STORE.flags });
+        }
+        at += 1;
+    }
+    keys
+}
 
 /// Checks the options; gives where the destination's name stands.
 fn destination(args: &Args<'_>, read_only: bool) -> Result<Option<usize>, CommandError> {

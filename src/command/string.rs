@@ -3,7 +3,7 @@
 
 use super::options::{self, Expiry, From, Lifetime, SetOptions, Unit};
 use crate::base::error::CommandError;
-use crate::engine::spec::{Arity, Flags, Group, Handler, KeySpec, Spec};
+use crate::engine::spec::{Arity, Flags, Group, Handler, Key, KeySpec, Spec, VARIABLE};
 use crate::keyspace::{Access, Encoding, Event, Slot, Ttl};
 use crate::resp::{Args, Reply};
 
@@ -31,8 +31,9 @@ pub const COMMANDS: &[Spec] = &[
         flags: WRITE_GROW,
         keys: &[KeySpec {
             notes: "ACCESS only where GET is given",
-            ..KeySpec::one(1, &["RW", "access", "update", "variable_flags"])
+            ..KeySpec::one(1, &["RW", "access", "update", VARIABLE])
         }],
+        key_reader: Some(key_of_set),
         history: &[
             ("2.6.12", "`EX`, `PX`, `NX` and `XX`."),
             ("6.0.0", "`KEEPTTL`."),
@@ -227,6 +228,13 @@ pub fn store(keys: &mut Access<'_>, slot: Slot, key: &[u8], value: &[u8], ttl: T
     if let Ttl::At(_) = ttl {
         keys.also(key, Event::EXPIRE);
     }
+}
+
+/// It is read only where the old value is asked for.
+fn key_of_set(args: &Args<'_>) -> Vec<Key> {
+    let gets = (3..args.len()).any(|at| args.is(at, "get"));
+    let flags: &[&str] = if gets { &["RW", "access", "update"] } else { &["OW", "update"] };
+    vec![Key { at: 1, flags }]
 }
 
 fn set(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {

@@ -177,7 +177,10 @@ impl Core {
         out: &mut Vec<u8>,
     ) -> Option<&'static Command> {
         let table = self.table;
-        let decided = table.resolve(args).and_then(|command| {
+        let resolved = table.resolve(args);
+        // Also where it is refused or queued, and none where nothing has that name.
+        self.clients.get_mut(client).last_command = resolved.as_ref().ok().map(|command| command.id);
+        let decided = resolved.and_then(|command| {
             command.check_arity(args.len())?;
             let facts = self.facts(client, command);
             Ok((command, admit::admit(&facts, command)?))
@@ -323,15 +326,11 @@ impl Core {
     pub fn end_request(
         &mut self,
         client: usize,
-        ran: Option<&Command>,
         before: Option<usize>,
         out: &mut Vec<u8>,
         start: usize,
     ) {
         let session = self.clients.get_mut(client);
-        if let Some(command) = ran {
-            session.last_command = Some(command.id);
-        }
         if session.reply_mode != ReplyMode::On {
             match session.reply_mode {
                 ReplyMode::Skip => {

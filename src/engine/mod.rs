@@ -126,7 +126,7 @@ impl Door for Engine {
         let core = self.core();
         let before = begin_request(core, client);
         let Some(command) = core.take_request(client, args, out) else {
-            return end(core, client, None, before, out, start);
+            return end(core, client, before, out, start);
         };
         match self.run(client, command, args, Origin::Client, out) {
             Outcome::Block => {
@@ -138,7 +138,7 @@ impl Door for Engine {
                 if outcome == Outcome::Close {
                     core.close_after_reply(client);
                 }
-                end(core, client, Some(command), before, out, start)
+                end(core, client, before, out, start)
             }
         }
     }
@@ -154,7 +154,7 @@ impl Door for Core {
         let start = out.len();
         let before = begin_request(self, client);
         let Some(command) = self.take_request(client, args, out) else {
-            return end(self, client, None, before, out, start);
+            return end(self, client, before, out, start);
         };
         let mut writer = self.writer(client, out);
         let answered = match self.handle(client, command, args, Origin::Client, &mut writer) {
@@ -169,7 +169,7 @@ impl Door for Core {
         if answered == Ok(Outcome::Close) {
             self.close_after_reply(client);
         }
-        end(self, client, Some(command), before, out, start)
+        end(self, client, before, out, start)
     }
 }
 
@@ -189,12 +189,11 @@ fn begin_request(core: &mut Core, client: usize) -> Option<usize> {
 fn end(
     core: &mut Core,
     client: usize,
-    ran: Option<&Command>,
     before: Option<usize>,
     out: &mut Vec<u8>,
     start: usize,
 ) -> Flow {
-    core.end_request(client, ran, before, out, start);
+    core.end_request(client, before, out, start);
     match core.clients.get(client).closing {
         Closing::No => Flow::Next,
         Closing::AfterReply | Closing::Now => Flow::Close,

@@ -62,9 +62,10 @@ flags! {
     NO_AUTH = 14 "no_auth";
     MAY_REPLICATE = 15 "may_replicate";
     NO_MANDATORY_KEYS = 16 "no_mandatory_keys";
-    PROTECTED = 17 "protected";
-    SENTINEL = 18 "sentinel";
-    ONLY_SENTINEL = 19 "only_sentinel";
+    /// Not listed by COMMAND INFO, like the next two: Redis keeps them to itself.
+    PROTECTED = 17 "";
+    SENTINEL = 18 "";
+    ONLY_SENTINEL = 19 "";
     NO_ASYNC_LOADING = 20 "no_async_loading";
     NO_MULTI = 21 "no_multi";
     MOVABLE_KEYS = 22 "movablekeys";
@@ -78,6 +79,8 @@ flags! {
     EXTENSION = 26 "";
     /// Ours: needs enable-test-commands.
     TEST = 27 "";
+    /// Ours: COMMAND DOCS calls it a system command, not meant for applications.
+    SYSTEM = 28 "";
 }
 
 impl Flags {
@@ -147,6 +150,20 @@ impl KeySpec {
     }
 }
 
+/// The flag of a specification whose other flags hold only for some requests: then a `KeyReader` is
+/// asked instead.
+pub const VARIABLE: &str = "variable_flags";
+
+/// A key of a request: its place, and what the command does with it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Key {
+    pub at: usize,
+    pub flags: &'static [&'static str],
+}
+
+/// Finds the keys of a request of which the specifications cannot tell all.
+pub type KeyReader = fn(&Args<'_>) -> Vec<Key>;
+
 /// A command's entry. Everything that speaks about commands reads it.
 pub struct Spec {
     /// In lower case; a subcommand's own name only (`get`, not `config|get`).
@@ -163,6 +180,7 @@ pub struct Spec {
     pub arity: Arity,
     pub flags: Flags,
     pub keys: &'static [KeySpec],
+    pub key_reader: Option<KeyReader>,
     pub tips: &'static [&'static str],
     /// ACL categories beyond those that follow from flags and group.
     pub acl: &'static [&'static str],
@@ -186,6 +204,7 @@ impl Spec {
         arity: Arity::Exactly(1),
         flags: Flags(0),
         keys: &[],
+        key_reader: None,
         tips: &[],
         acl: &[],
         history: &[],
