@@ -18,9 +18,8 @@ pub const COMMANDS: &[Spec] = &[
         since: "3.2.0",
         complexity: "O(1) for each subcommand specified",
         summary: "Reads, sets and counts up integers of any width inside a string.",
-        synopsis: "key [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | \
-                   INCRBY encoding offset increment> [GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] \
-                   <SET encoding offset value | INCRBY encoding offset increment> ...]]",
+        synopsis: "key [<GET encoding offset | [OVERFLOW <WRAP | SAT | FAIL>] <SET encoding offset value | \
+                   INCRBY encoding offset increment>> ...]",
         arity: Arity::AtLeast(2),
         flags: Flags::WRITE.or(Flags::DENYOOM),
         keys: &[KeySpec {

@@ -49,8 +49,9 @@ pub const COMMANDS: &[Spec] = &[Spec {
             since: "2.4.0",
             complexity: "O(N) where N is the number of client connections",
             summary: "Ends connections.",
-            synopsis: "<ip:port | [ID client-id] [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] [USER username] \
-                       [ADDR ip:port] [LADDR ip:port] [SKIPME <YES | NO>] [MAXAGE seconds]>",
+            synopsis: "<ip:port | <[ID client-id] | [TYPE <NORMAL | MASTER | SLAVE | REPLICA | PUBSUB>] | \
+                       [USER username] | [ADDR ip:port] | [LADDR ip:port] | [SKIPME <YES | NO>] | \
+                       [MAXAGE seconds]> ...>",
             arity: Arity::AtLeast(3),
             flags: USUAL.or(Flags::ADMIN),
             handler: Handler::Server(client_list::kill),

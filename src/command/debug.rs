@@ -19,7 +19,12 @@ pub const COMMANDS: &[Spec] = &[Spec {
     complexity: "Depends on subcommand.",
     summary: "Looks inside the server, and does things to it that tests need.",
     arity: Arity::AtLeast(2),
-    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE).or(Flags::PROTECTED).or(Flags::SYSTEM),
+    flags: Flags::ADMIN
+        .or(Flags::NOSCRIPT)
+        .or(Flags::LOADING)
+        .or(Flags::STALE)
+        .or(Flags::PROTECTED)
+        .or(Flags::SYSTEM),
     handler: Handler::Server(debug),
     ..Spec::NONE
 }];

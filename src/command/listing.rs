@@ -4,7 +4,8 @@
 
 use super::introspect;
 use super::table::table;
-use crate::engine::spec::{Flags, Handler};
+use crate::engine::spec::{Arity, Begin, Find, Flags, Handler};
+use crate::engine::synopsis::{self, Argument, Kind};
 use crate::engine::table::Command;
 use std::fmt::Write;
 
@@ -109,9 +110,84 @@ fn entries_are_sound() {
             assert!(writes || reads, "{name} has keys and neither writes nor reads");
         }
         for keys in spec.keys {
-            if let crate::engine::spec::Begin::Index(at) = keys.begin {
+            if let Begin::Index(at) = keys.begin {
                 assert!(at >= 1, "{name}: a key where the name stands");
             }
+        }
+    }
+}
+
+/// How many words `argument` takes at least, and whether it may take more.
+fn width(argument: &Argument) -> (usize, bool) {
+    let parts = || argument.parts.iter().map(width);
+    let (least, more) = match argument.kind {
+        Kind::Token => (0, false),
+        Kind::OneOf => {
+            let least = parts().map(|part| part.0).min().unwrap_or(0);
+            (least, parts().any(|part| part.1 || part.0 != least))
+        }
+        Kind::Block => (parts().map(|part| part.0).sum(), parts().any(|part| part.1)),
+        _ => (1, false),
+    };
+    let least = if argument.optional { 0 } else { least + usize::from(!argument.token.is_empty()) };
+    (least, more || argument.optional || argument.multiple)
+}
+
+/// Where Redis's own arity and line differ: GETKEYS wants a command with an argument, each filter of
+/// CLIENT KILL is optional though one must stand, QUIT overlooks what follows.
+const LOOSE: &[&str] = &["command|getkeys", "command|getkeysandflags", "client|kill", "quit"];
+
+#[test]
+fn arity_agrees_with_the_synopsis() {
+    let mut faults = Vec::new();
+    for command in table().all().iter().filter(|c| !LOOSE.contains(&c.full_name.as_str())) {
+        if command.spec.name == "debug" || !command.children.is_empty() {
+            continue; // what follows is the subcommand's affair
+        }
+        let arguments = synopsis::arguments(command.spec.synopsis);
+        let name = if command.parent.is_some() { 2 } else { 1 };
+        let least = name + arguments.iter().map(|argument| width(argument).0).sum::<usize>();
+        let more = arguments.iter().any(|argument| width(argument).1);
+        let wanted = if more { Arity::AtLeast(least) } else { Arity::Exactly(least) };
+        if command.spec.arity != wanted {
+            faults.push(format!("{}: {:?}, its line says {wanted:?}", command.full_name, command.spec.arity));
+        }
+    }
+    assert!(faults.is_empty(), "{}", faults.join("\n"));
+}
+
+/// The words of a request in order, each once: a choice counts as one.
+fn words<'a>(arguments: &'a [Argument], into: &mut Vec<&'a Argument>) {
+    for argument in arguments {
+        if argument.kind == Kind::Block {
+            words(&argument.parts, into);
+        } else {
+            into.push(argument);
+        }
+    }
+}
+
+#[test]
+fn key_positions_fall_on_keys() {
+    for command in table().all() {
+        let arguments = synopsis::arguments(command.spec.synopsis);
+        let mut line = Vec::new();
+        words(&arguments, &mut line);
+        let name = if command.parent.is_some() { 2 } else { 1 };
+        for keys in command.spec.keys {
+            let Begin::Index(at) = keys.begin else { continue };
+            let key_at = match keys.find {
+                Find::KeyNum(count, first, _) => {
+                    let counter = line.get(at - name + count).map(|argument| argument.name.as_str());
+                    assert_eq!(counter, Some("numkeys"), "{}: no count at {at}", command.full_name);
+                    at + first
+                }
+                _ => at,
+            };
+            // `key [key ...]` is one word of the line, so a later one repeats the last.
+            let word = line.get(key_at - name).or(line.last().filter(|last| last.multiple));
+            let kind = word.map(|argument| argument.kind);
+            assert_eq!(kind, Some(Kind::Key), "{}: argument {key_at} is no key", command.full_name);
         }
     }
 }

@@ -323,13 +323,7 @@ impl Core {
 
     /// The end of a client's request: CLIENT REPLY's modes, and pushes to itself behind the reply.
     #[inline]
-    pub fn end_request(
-        &mut self,
-        client: usize,
-        before: Option<usize>,
-        out: &mut Vec<u8>,
-        start: usize,
-    ) {
+    pub fn end_request(&mut self, client: usize, before: Option<usize>, out: &mut Vec<u8>, start: usize) {
         let session = self.clients.get_mut(client);
         if session.reply_mode != ReplyMode::On {
             match session.reply_mode {

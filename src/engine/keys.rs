@@ -27,7 +27,9 @@ fn as_specified(spec: &Spec, args: &Args<'_>) -> Option<Vec<Key>> {
                 let last = match usize::try_from(last) {
                     Ok(last) => begin + last,
                     // -1 is the last argument; a limit halves (or the like) what lies before it.
-                    Err(_) if limit > 1 && last == -1 => begin + ((args.len() - begin) / limit).checked_sub(1)?,
+                    Err(_) if limit > 1 && last == -1 => {
+                        begin + ((args.len() - begin) / limit).checked_sub(1)?
+                    }
                     Err(_) => args.len().checked_sub(last.unsigned_abs() as usize)?,
                 };
                 (begin, last, step)

@@ -186,13 +186,7 @@ fn begin_request(core: &mut Core, client: usize) -> Option<usize> {
 }
 
 #[inline]
-fn end(
-    core: &mut Core,
-    client: usize,
-    before: Option<usize>,
-    out: &mut Vec<u8>,
-    start: usize,
-) -> Flow {
+fn end(core: &mut Core, client: usize, before: Option<usize>, out: &mut Vec<u8>, start: usize) -> Flow {
     core.end_request(client, before, out, start);
     match core.clients.get(client).closing {
         Closing::No => Flow::Next,
