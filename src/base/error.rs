@@ -49,6 +49,7 @@ pub enum CommandError {
     BusyFunction,
     OutOfMemory,
     ExecAbort,
+    CrossSlot,
     /// Anything said with its own code: the whole line, code first.
     Line(Cow<'static, str>),
     /// The same, where it holds bytes that a client sent.
@@ -99,6 +100,7 @@ impl CommandError {
                 "BUSY Redis is busy running a script. You can only call FUNCTION KILL or SHUTDOWN NOSAVE."
             }
             E::OutOfMemory => "OOM command not allowed when used memory > 'maxmemory'.",
+            E::CrossSlot => "CROSSSLOT Keys in request don't hash to the same slot",
             E::ExecAbort => "EXECABORT Transaction discarded because of previous errors.",
             E::WrongArity(name) => {
                 return format!("ERR wrong number of arguments for '{name}' command").into_bytes().into();

@@ -2,6 +2,7 @@
 
 pub mod chance;
 pub mod clock;
+pub mod crc16;
 pub mod crc64;
 pub mod error;
 pub mod extended;

@@ -1,7 +1,7 @@
 //! CLIENT: a connection's name, number and library, and whether it is answered. Not here: the list of
 //! clients and who is killed (`client_list`), HELLO and RESET (`connection`).
 
-use super::{client_list, connection, help};
+use super::{client_list, client_wait, connection, help, tracking};
 use crate::base::error::CommandError;
 use crate::engine::session::ReplyMode;
 use crate::engine::spec::{Arity, Context, Flags, Group, Handler, Outcome, Spec};
@@ -9,7 +9,8 @@ use crate::resp::{Args, Reply};
 
 type Answer = Result<Outcome, CommandError>;
 
-const USUAL: Flags = Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE);
+const USUAL: Flags =
+    Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE).or(Flags::KEEPS_CACHING);
 
 const SUB: Spec = Spec { group: Group::Connection, flags: USUAL, arity: Arity::Exactly(2), ..Spec::NONE };
 
@@ -23,10 +24,26 @@ pub const COMMANDS: &[Spec] = &[Spec {
     arity: Arity::AtLeast(2),
     subcommands: &[
         Spec {
+            name: "caching",
+            since: "6.0.0",
+            summary: "Says whether what the next command reads is tracked.",
+            synopsis: "<YES | NO>",
+            arity: Arity::Exactly(3),
+            handler: Handler::Server(tracking::caching),
+            ..SUB
+        },
+        Spec {
             name: "getname",
             since: "2.6.9",
             summary: "Tells this connection's name.",
             handler: Handler::Server(getname),
+            ..SUB
+        },
+        Spec {
+            name: "getredir",
+            since: "6.0.0",
+            summary: "Tells which client hears of changed keys in this one's place; 0: none, -1: it tracks none.",
+            handler: Handler::Server(tracking::getredir),
             ..SUB
         },
         Spec {
@@ -89,6 +106,17 @@ pub const COMMANDS: &[Spec] = &[Spec {
             ..SUB
         },
         Spec {
+            name: "pause",
+            since: "2.9.50",
+            summary: "Has all clients wait for so many milliseconds, or those that write.",
+            synopsis: "timeout [WRITE | ALL]",
+            arity: Arity::AtLeast(3),
+            flags: USUAL.or(Flags::ADMIN),
+            history: &[("6.2.0", "`WRITE` and `ALL`.")],
+            handler: Handler::Server(client_wait::pause),
+            ..SUB
+        },
+        Spec {
             name: "reply",
             since: "3.2.0",
             summary: "Says whether this connection's commands are answered.",
@@ -113,6 +141,44 @@ pub const COMMANDS: &[Spec] = &[Spec {
             synopsis: "connection-name",
             arity: Arity::Exactly(3),
             handler: Handler::Server(setname),
+            ..SUB
+        },
+        Spec {
+            name: "tracking",
+            since: "6.0.0",
+            complexity: "O(1). Some options may introduce additional complexity.",
+            summary: "Has this connection told of changes to the keys that it has read.",
+            synopsis: "<ON | OFF> [REDIRECT client-id] [PREFIX prefix [PREFIX prefix ...]] [BCAST] [OPTIN] [OPTOUT] \
+                       [NOLOOP]",
+            arity: Arity::AtLeast(3),
+            handler: Handler::Server(tracking::tracking),
+            ..SUB
+        },
+        Spec {
+            name: "trackinginfo",
+            since: "6.2.0",
+            summary: "Tells how this connection tracks keys.",
+            handler: Handler::Server(tracking::trackinginfo),
+            ..SUB
+        },
+        Spec {
+            name: "unblock",
+            since: "5.0.0",
+            complexity: "O(log N) where N is the number of client connections",
+            summary: "Ends a client's wait, as if its time were over or with an error.",
+            synopsis: "client-id [TIMEOUT | ERROR]",
+            arity: Arity::AtLeast(3),
+            flags: USUAL.or(Flags::ADMIN),
+            handler: Handler::Server(client_wait::unblock),
+            ..SUB
+        },
+        Spec {
+            name: "unpause",
+            since: "6.2.0",
+            complexity: "O(N) Where N is the number of paused clients",
+            summary: "Ends CLIENT PAUSE.",
+            flags: USUAL.or(Flags::ADMIN),
+            handler: Handler::Server(client_wait::unpause),
             ..SUB
         },
         help::entry(Group::Connection, "5.0.0"),

@@ -5,6 +5,7 @@ use crate::base::clock::UnixMs;
 use crate::base::error::CommandError;
 use crate::base::number;
 use crate::engine::core::Core;
+use crate::engine::pubsub::Kind as Listening;
 use crate::engine::session::{Closing, Session};
 use crate::engine::spec::{Context, Outcome};
 use crate::resp::{Args, Protocol, Reply};
@@ -38,7 +39,9 @@ impl Kind {
 }
 
 /// One client's line, as Redis 7.2 writes it, without its end.
-fn line(core: &Core, session: &Session, now: UnixMs) -> Vec<u8> {
+fn line(core: &Core, at: usize, now: UnixMs) -> Vec<u8> {
+    let session = core.clients.get(at);
+    let listens = |kind| core.pubsub.count(at, kind);
     let command = session.last_command.map_or("NULL", |id| core.table.get(id).full_name.as_str());
     let waiting = session.pending().len();
     let mut flags = String::new();
@@ -47,12 +50,19 @@ fn line(core: &Core, session: &Session, now: UnixMs) -> Vec<u8> {
             flags.push(letter);
         }
     };
+    let tracker = session.tracker.as_deref();
+    flag(session.monitor, 'O');
     flag(session.subscriptions > 0, 'P');
     flag(session.queue.is_some(), 'x');
+    flag(session.waits(), 'b');
+    flag(tracker.is_some(), 't');
+    flag(tracker.is_some_and(|tracker| tracker.redirect_broken), 'R');
+    flag(tracker.is_some_and(|tracker| tracker.broadcast), 'B');
     flag(session.watch_broken, 'd');
     flag(session.closing == Closing::AfterReply, 'c');
     flag(session.closing == Closing::Now, 'A');
     flag(session.unix, 'U');
+    flag(session.read_only, 'r');
     flag(session.no_evict, 'e');
     flag(session.no_touch, 'T');
     if flags.is_empty() {
@@ -69,16 +79,17 @@ fn line(core: &Core, session: &Session, now: UnixMs) -> Vec<u8> {
         format!(
             " age={} idle={} flags={flags} db={} sub={} psub={} ssub={} multi={queued} qbuf={} qbuf-free=0 \
              argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={waiting} tot-mem={total} \
-             events={} cmd={command} user=default redir=-1 resp={} lib-name=",
+             events={} cmd={command} user=default redir={} resp={} lib-name=",
             now.since(session.connected_at).max(0) / 1000,
             now.since(session.active_at).max(0) / 1000,
             session.db,
-            session.subscriptions,
-            0,
-            0,
+            listens(Listening::Channel),
+            listens(Listening::Pattern),
+            listens(Listening::Shard),
             session.input_len,
             usize::from(waiting > 0),
             if waiting > 0 { "rw" } else { "r" },
+            super::tracking::redirect(tracker),
             if session.protocol == Protocol::Resp3 { 3 } else { 2 },
         )
         .as_bytes(),
@@ -91,7 +102,7 @@ fn line(core: &Core, session: &Session, now: UnixMs) -> Vec<u8> {
 
 /// CLIENT INFO.
 pub(super) fn info(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
-    let mut line = line(ctx.core, ctx.core.clients.get(ctx.client), ctx.now);
+    let mut line = line(ctx.core, ctx.client, ctx.now);
     line.push(b'\n');
     reply.verbatim(b"txt", &line);
     Ok(Outcome::Done)
@@ -114,7 +125,7 @@ pub(super) fn list(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply
     }
     let mut lines = Vec::new();
     for at in places {
-        lines.extend(line(ctx.core, ctx.core.clients.get(at), ctx.now));
+        lines.extend(line(ctx.core, at, ctx.now));
         lines.push(b'\n');
     }
     reply.verbatim(b"txt", &lines);

@@ -44,6 +44,7 @@ pub const COMMANDS: &[Spec] = &[Spec {
             flags: ADMIN,
             tips: &["request_policy:all_nodes", "response_policy:all_succeeded"],
             history: &[("7.0.0", "Takes several parameters in one call.")],
+            secret: Some(|args, i| i > 2 && i % 2 == 1 && crate::config::is_secret(args.get(i - 1))),
             handler: Handler::Server(set),
             ..Spec::NONE
         },

@@ -58,6 +58,7 @@ pub const COMMANDS: &[Spec] = &[
         arity: Arity::AtLeast(1),
         flags: GREETING,
         history: &[("6.2.0", "`protover` may be left out: the protocol stays as it is.")],
+        secret: Some(is_hello_secret),
         handler: Handler::Server(hello),
         ..Spec::NONE
     },
@@ -71,6 +72,7 @@ pub const COMMANDS: &[Spec] = &[
         arity: Arity::AtLeast(2),
         flags: GREETING,
         history: &[("6.0.0", "Takes a user's name as well.")],
+        secret: Some(|_, i| i > 0),
         handler: Handler::Server(auth),
         ..Spec::NONE
     },
@@ -127,6 +129,9 @@ fn ping(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer
 }
 
 fn select(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    if ctx.core.config.cluster_enabled && options::int32(args, 1, None)? != 0 {
+        return Err(CommandError::fixed("ERR SELECT is not allowed in cluster mode"));
+    }
     let db = options::database(args, 1, ctx.core.keyspace.count())?;
     ctx.core.clients.get_mut(ctx.client).db = db;
     reply.ok();
@@ -168,6 +173,24 @@ fn auth(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer
     Ok(Outcome::Done)
 }
 
+/// User and password behind HELLO's AUTH, as far as its options can be read.
+fn is_hello_secret(args: &Args<'_>, i: usize) -> bool {
+    let mut at = 2;
+    while at < i {
+        if args.is(at, "auth") && at + 2 < args.len() {
+            if i <= at + 2 {
+                return true;
+            }
+            at += 3;
+        } else if args.is(at, "setname") {
+            at += 2;
+        } else {
+            return false;
+        }
+    }
+    false
+}
+
 fn hello(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
     let protocol = match args.try_get(1).map(number::parse_i64) {
         None => None,
@@ -198,6 +221,7 @@ fn hello(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answe
         };
     }
     let version = ctx.core.config.compat_version.text.clone();
+    let cluster = ctx.core.config.cluster_enabled;
     let session = ctx.core.clients.get_mut(ctx.client);
     if !session.authenticated {
         return Err(CommandError::fixed(
@@ -220,7 +244,7 @@ fn hello(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answe
     reply.text("id");
     reply.integer(session.id as i64);
     reply.text("mode");
-    reply.text("standalone");
+    reply.text(if cluster { "cluster" } else { "standalone" });
     reply.text("role");
     reply.text("master");
     reply.text("modules");
@@ -231,6 +255,9 @@ fn hello(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answe
 fn reset(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
     let open = ctx.core.config.requirepass.is_empty();
     ctx.core.unwatch(ctx.client);
+    ctx.core.untrack(ctx.client);
+    ctx.core.unsubscribe_from_all(ctx.client);
+    ctx.core.remove_monitor(ctx.client);
     let session = ctx.core.clients.get_mut(ctx.client);
     session.queue = None;
     session.db = 0;
@@ -240,6 +267,7 @@ fn reset(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answ
     session.reply_mode = ReplyMode::On;
     session.no_evict = false;
     session.no_touch = false;
+    session.read_only = false;
     reply.speak(Protocol::Resp2);
     reply.simple(b"RESET");
     Ok(Outcome::Done)

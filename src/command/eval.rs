@@ -14,6 +14,7 @@ type Answer = Result<Outcome, CommandError>;
 const RUN: Flags = Flags::NOSCRIPT
     .or(Flags::STALE)
     .or(Flags::SKIP_MONITOR)
+    .or(Flags::MAY_REPLICATE)
     .or(Flags::NO_MANDATORY_KEYS)
     .or(Flags::MOVABLE_KEYS);
 const RUN_RO: Flags = Flags::NOSCRIPT

@@ -259,6 +259,9 @@ fn copy(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer
         }
         i += 1;
     }
+    if keys.limits().one_db && db != 0 {
+        return Err(CommandError::fixed("ERR Copying to another database is not allowed in cluster mode"));
+    }
     let (from, to) = (args.get(1), args.get(2));
     if db == keys.db_index() && from == to {
         return Err(CommandError::SameObject);
@@ -279,6 +282,9 @@ fn copy(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer
 }
 
 fn move_key(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    if keys.limits().one_db {
+        return Err(CommandError::fixed("ERR MOVE is not allowed in cluster mode"));
+    }
     let db = options::database(args, 2, keys.db_count())?;
     if db == keys.db_index() {
         return Err(CommandError::SameObject);
@@ -296,6 +302,9 @@ fn move_key(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> An
 }
 
 fn swapdb(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    if keys.limits().one_db {
+        return Err(CommandError::fixed("ERR SWAPDB is not allowed in cluster mode"));
+    }
     let first = options::int32(args, 1, Some(CommandError::InvalidFirstDbIndex))?;
     let second = options::int32(args, 2, Some(CommandError::InvalidSecondDbIndex))?;
     let count = keys.db_count();

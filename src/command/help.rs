@@ -43,3 +43,13 @@ pub fn help(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Re
     }
     Ok(Outcome::Done)
 }
+
+/// What a container says of a subcommand with too many arguments.
+pub fn wrong(args: &Args<'_>) -> CommandError {
+    let container = String::from_utf8_lossy(args.get(0)).to_ascii_uppercase();
+    let sub = args.get(1);
+    let mut line = b"ERR unknown subcommand or wrong number of arguments for '".to_vec();
+    line.extend_from_slice(&sub[..sub.len().min(128)]);
+    line.extend_from_slice(format!("'. Try {container} HELP.").as_bytes());
+    CommandError::Bytes(line)
+}

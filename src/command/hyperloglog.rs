@@ -42,7 +42,7 @@ pub const COMMANDS: &[Spec] = &[
         summary: "Estimates how many different elements were added, to all the keys together.",
         synopsis: "key [key ...]",
         arity: Arity::AtLeast(2),
-        flags: Flags::READONLY,
+        flags: Flags::READONLY.or(Flags::MAY_REPLICATE),
         keys: &[KeySpec {
             notes: "Counting stores the estimate in the value, so it writes too",
             ..KeySpec::range(1, -1, 1, &["RW", "access"])

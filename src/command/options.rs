@@ -279,3 +279,13 @@ pub fn int32(args: &Args<'_>, i: usize, instead: Option<CommandError>) -> Result
     });
     read.map_err(|usual| instead.unwrap_or(usual))
 }
+
+/// Argument `i`, milliseconds from now, as an absolute time.
+pub fn timeout_ms(args: &Args<'_>, i: usize, now: UnixMs) -> Result<UnixMs, CommandError> {
+    let ms = number::parse_i64(args.get(i))
+        .ok_or(CommandError::fixed("ERR timeout is not an integer or out of range"))?;
+    if ms < 0 {
+        return Err(CommandError::fixed("ERR timeout is negative"));
+    }
+    now.0.checked_add(ms).map(UnixMs).ok_or(CommandError::fixed("ERR timeout is out of range"))
+}

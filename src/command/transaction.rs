@@ -27,7 +27,7 @@ pub const COMMANDS: &[Spec] = &[
         complexity: "Depends on the commands in the transaction",
         summary: "Runs all that has been queued, as one moment.",
         arity: Arity::Exactly(1),
-        flags: AT_ONCE.or(Flags::SKIP_SLOWLOG),
+        flags: AT_ONCE.or(Flags::SKIP_SLOWLOG).or(Flags::RUNS_QUEUE),
         handler: Handler::Server(exec),
         ..Spec::NONE
     },

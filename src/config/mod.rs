@@ -13,6 +13,6 @@ mod value;
 
 pub use change::Applied;
 pub use file::{ConfigError, Startup};
-pub use params::{Change, Config, Hooks, Param, all, find};
+pub use params::{Change, Config, Hooks, Param, all, find, is_secret};
 pub use special::{Bind, Directory, NotifyClasses, OutputLimit, OutputLimits, Percentiles, Version};
 pub use value::{Allow, Kind, LogFormat, LogLevel, MemoryPolicy};

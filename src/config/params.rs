@@ -280,6 +280,11 @@ pub fn all() -> impl Iterator<Item = &'static Param> {
     FIELDS.iter().chain(super::idle::IDLE)
 }
 
+/// Whether the value of the parameter called `name` is not to be shown to others.
+pub fn is_secret(name: &[u8]) -> bool {
+    ["requirepass", "masterauth", "masteruser"].iter().any(|secret| name.eq_ignore_ascii_case(secret.as_bytes()))
+}
+
 /// The parameter called `name`, in any case, by its first or second name.
 pub fn find(name: &[u8]) -> Option<&'static Param> {
     all().find(|param| param.names().any(|own| name.eq_ignore_ascii_case(own.as_bytes())))

@@ -1,6 +1,7 @@
 //! Every reason to refuse a command before it runs, in Redis's order, as one pure function.
 //! Not here: what a handler refuses, and how a refusal is said (`mod`).
 
+use super::blocking::{self, Pause};
 use super::spec::{Arity, Flags};
 use super::table::Command;
 use crate::base::error::CommandError;
@@ -19,11 +20,19 @@ pub struct Facts {
     pub authenticated: bool,
     /// Inside MULTI.
     pub queueing: bool,
+    /// The flags of all that would be run along: what MULTI has queued, for EXEC.
+    pub queued: Flags,
     /// A RESP2 client with subscriptions.
     pub subscriber: bool,
     pub busy: Busy,
     /// Memory is above `maxmemory`.
     pub out_of_memory: bool,
+    /// In a cluster, the keys belong to several slots.
+    pub crosses_slots: bool,
+    /// Shown every command, and so taken for a kind of replica.
+    pub monitor: bool,
+    /// CLIENT PAUSE is in force.
+    pub pause: Option<Pause>,
     /// Whether enable-debug-command, or enable-test-commands, lets this client.
     pub guarded_allowed: bool,
 }
@@ -35,6 +44,8 @@ pub enum Admission {
     Run,
     /// It waits for EXEC.
     Queue,
+    /// It is taken up again after the pause.
+    Postpone,
 }
 
 /// Refuses or admits `command`, whose arity fits. Order: `processCommand` of Redis 7.0.15.
@@ -50,7 +61,11 @@ pub fn admit(facts: &Facts, command: &Command) -> Result<Admission, CommandError
     if !facts.authenticated && !flags.has(Flags::NO_AUTH) {
         return Err(CommandError::NoAuth);
     }
-    if facts.out_of_memory && flags.has(Flags::DENYOOM) {
+    if facts.crosses_slots {
+        return Err(CommandError::CrossSlot);
+    }
+    let all = flags | facts.queued;
+    if facts.out_of_memory && all.has(Flags::DENYOOM) {
         return Err(CommandError::OutOfMemory);
     }
     if facts.subscriber && !flags.has(Flags::IN_SUBSCRIBE) {
@@ -68,6 +83,12 @@ pub fn admit(facts: &Facts, command: &Command) -> Result<Admission, CommandError
             Busy::Function => CommandError::BusyFunction,
             _ => CommandError::Busy,
         });
+    }
+    if facts.monitor && (all.has(Flags::READONLY) || blocking::may_write(all)) {
+        return Err(CommandError::fixed("ERR Replica can't interact with the keyspace"));
+    }
+    if facts.pause.is_some_and(|pause| pause.holds(all)) {
+        return Ok(Admission::Postpone);
     }
     if facts.queueing && !flags.has(Flags::NOT_QUEUED) {
         if flags.has(Flags::NO_MULTI) {

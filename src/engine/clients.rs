@@ -81,7 +81,21 @@ impl Clients {
 
     /// Has `net` look at the client at `at` after this turn.
     pub fn wake(&mut self, at: usize) {
-        self.woken.push(at);
+        if !std::mem::replace(&mut self.sessions[at].woken, true) {
+            self.woken.push(at);
+        }
+    }
+
+    /// Whose command is running.
+    #[inline]
+    pub fn running(&self) -> Option<usize> {
+        self.running
+    }
+
+    /// Whether the client at `at` is on its way out and gets nothing any more.
+    #[inline]
+    pub fn is_going(&self, at: usize) -> bool {
+        self.sessions[at].closing == Closing::Now
     }
 
     /// Sends `bytes` to the client at `at`, beside its own replies.
@@ -136,7 +150,13 @@ impl Clients {
 
     /// Those who must be looked at; some may be gone already.
     pub fn take_woken(&mut self) -> Vec<usize> {
-        std::mem::take(&mut self.woken)
+        let woken = std::mem::take(&mut self.woken);
+        for &at in &woken {
+            if let Some(session) = self.sessions.get_mut(at) {
+                session.woken = false;
+            }
+        }
+        woken
     }
 
     /// Whether there is a client at `at`.

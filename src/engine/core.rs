@@ -2,14 +2,19 @@
 //! transactions are run by `Engine` (`mod`), which is the only one to call `run`.
 
 use super::admit::{self, Admission, Busy, Facts};
+use super::blocking::{self, Pause, Wait};
 use super::clients::Clients;
 use super::figures::LuaFigures;
+use super::latency::LatencyEvents;
+use super::pubsub::PubSub;
 use super::reconfigure::Outside;
 use super::reset::Start;
 use super::session::{Closing, Queue, Queued, ReplyMode};
+use super::slowlog::SlowLog;
 use super::spec::{Context, Flags, Handler, Outcome};
 use super::stats::Stats;
 use super::table::{Command, Table};
+use super::tracking::Tracking;
 use super::watch::Watches;
 use crate::base::chance::Chance;
 use crate::base::clock::{Clock, Turn, UnixMs};
@@ -63,6 +68,18 @@ pub struct ScriptRun {
     pub turn: Turn,
     /// Up to where its time has been counted for its commands, microseconds of the turn.
     pub mark: u64,
+    /// In a cluster: the slot of its keys so far.
+    pub slot: Option<u16>,
+}
+
+/// What became of a request before its run.
+pub enum Taken {
+    /// It is to be run.
+    Run(&'static Command),
+    /// It has been refused or queued, and answered.
+    Answered,
+    /// It is to be made again after a pause.
+    Postponed,
 }
 
 /// Serves other connections while a script overruns; given by `net`.
@@ -81,6 +98,15 @@ pub struct Core {
     pub effects: Effects,
     pub clients: Clients,
     pub watches: Watches,
+    pub pubsub: PubSub,
+    pub tracking: Tracking,
+    /// Clients that are shown every command.
+    pub monitors: Vec<usize>,
+    pub slowlog: SlowLog,
+    pub latency: LatencyEvents,
+    pub pause: Option<Pause>,
+    /// Clients that wait for replicas.
+    pub waiting: Vec<usize>,
     pub stats: Stats,
     /// What the script host last noted about itself.
     pub lua: LuaFigures,
@@ -131,6 +157,13 @@ impl Core {
             effects,
             clients: Clients::default(),
             watches: Watches::default(),
+            pubsub: PubSub::default(),
+            tracking: Tracking::default(),
+            monitors: Vec::new(),
+            slowlog: SlowLog::default(),
+            latency: LatencyEvents::default(),
+            pause: None,
+            waiting: Vec::new(),
             identity,
             script: None,
             scripts: HostInfo::default(),
@@ -169,40 +202,56 @@ impl Core {
         db.warm(keys);
     }
 
-    /// Decides what becomes of a client's request. `None`: it has been answered (refused, queued).
+    /// Decides what becomes of a client's request.
     pub fn take_request(
         &mut self,
         client: usize,
         args: &Args<'_>,
         out: &mut Vec<u8>,
-    ) -> Option<&'static Command> {
+    ) -> Taken {
+        if self.tracking_is_over() {
+            self.limit_tracking();
+        }
         let table = self.table;
         let resolved = table.resolve(args);
         // Also where it is refused or queued, and none where nothing has that name.
         self.clients.get_mut(client).last_command = resolved.as_ref().ok().map(|command| command.id);
         let decided = resolved.and_then(|command| {
             command.check_arity(args.len())?;
-            let facts = self.facts(client, command);
+            let facts = self.facts(client, command, args);
             Ok((command, admit::admit(&facts, command)?))
         });
         match decided {
-            Ok((command, Admission::Run)) => Some(command),
+            Ok((command, Admission::Run)) => Taken::Run(command),
             Ok((command, Admission::Queue)) => {
                 self.enqueue(client, command, args);
                 self.writer(client, out).simple(b"QUEUED");
-                None
+                Taken::Answered
+            }
+            Ok((_, Admission::Postpone)) => {
+                self.clients.get_mut(client).wait = Some(Wait::Pause);
+                Taken::Postponed
             }
             Err(refusal) => {
                 self.refuse(client, args, refusal, out);
-                None
+                Taken::Answered
             }
         }
     }
 
     #[inline]
-    fn facts(&self, client: usize, command: &Command) -> Facts {
+    fn facts(&mut self, client: usize, command: &Command, args: &Args<'_>) -> Facts {
+        let pause = if self.pause.is_some() { self.pause_in_force() } else { None };
         let session = self.clients.get(client);
+        let queued = match &session.queue {
+            Some(queue) if command.has(Flags::RUNS_QUEUE) => queue.flags,
+            _ => Flags::default(),
+        };
         Facts {
+            queued,
+            pause,
+            monitor: session.monitor,
+            crosses_slots: self.config.cluster_enabled && self.crosses_slots(client, command, args),
             authenticated: session.authenticated,
             queueing: session.queue.is_some(),
             subscriber: session.subscriptions > 0 && session.protocol == Protocol::Resp2,
@@ -211,7 +260,7 @@ impl Core {
                 Some(run) if run.running.timed_out => Busy::Script,
                 _ => Busy::No,
             },
-            out_of_memory: command.has(Flags::DENYOOM) && self.out_of_memory(),
+            out_of_memory: (command.spec.flags | queued).has(Flags::DENYOOM) && self.out_of_memory(),
             guarded_allowed: if command.has(Flags::TEST) {
                 self.config.enable_test_commands.allows(session.local)
             } else {
@@ -231,13 +280,16 @@ impl Core {
         if let Ok(command) = self.table.resolve(args) {
             self.stats.commands[command.id].rejected += 1;
         }
-        let exec = args.is(0, "exec");
+        let exec = self.table.find(args.get(0)).is_some_and(|command| command.has(Flags::RUNS_QUEUE));
         self.stats.error(&refusal.code());
         let session = self.clients.get_mut(client);
         if exec {
             // A refused EXEC ends its transaction and says why.
             session.queue = None;
             self.unwatch(client);
+            if refusal == CommandError::CrossSlot {
+                return self.writer(client, out).error(&refusal);
+            }
             let mut line = b"EXECABORT Transaction discarded because of: ".to_vec();
             line.extend_from_slice(&refusal.line());
             return self.writer(client, out).error_line(&line);
@@ -252,6 +304,7 @@ impl Core {
         if let Some(queue) = &mut self.clients.get_mut(client).queue {
             let args: Vec<Box<[u8]>> = args.all().iter().map(|&arg| arg.into()).collect();
             queue.bytes += args.iter().map(|arg| arg.len()).sum::<usize>();
+            queue.flags = queue.flags | command.spec.flags;
             queue.commands.push(Queued { command: command.id, args });
         }
     }
@@ -269,12 +322,19 @@ impl Core {
     /// The keys as a command of `client`'s sees them.
     #[inline]
     pub fn access(&mut self, client: usize) -> Access<'_> {
+        self.access_with(client, true)
+    }
+
+    /// The same; `lazy_expire`: a key past its deadline is removed, not only nobody's.
+    #[inline]
+    fn access_with(&mut self, client: usize, lazy_expire: bool) -> Access<'_> {
         let session = self.clients.get(client);
         let limits = Limits {
             max_bulk_len: self.config.proto_max_bulk_len,
             hll_sparse_max: self.config.hll_sparse_max_bytes,
             no_touch: session.no_touch,
-            lazy_expire: true,
+            lazy_expire,
+            one_db: self.config.cluster_enabled,
         };
         let now = self.turn.now();
         Access::new(&mut self.keyspace, session.db, now, &mut self.chance, &mut self.effects, limits)
@@ -292,7 +352,11 @@ impl Core {
     ) -> Result<Outcome, CommandError> {
         let now = self.now();
         match command.spec.handler {
-            Handler::Keys(run) => run(&mut self.access(client), args, reply).map(|()| Outcome::Done),
+            Handler::Keys(run) => {
+                // A pause keeps the data as it is; what reads must not even sweep.
+                let lazy_expire = self.pause.is_none() || blocking::may_write(command.spec.flags);
+                run(&mut self.access_with(client, lazy_expire), args, reply).map(|()| Outcome::Done)
+            }
             Handler::Server(run) => run(&mut Context { core: self, client, origin, now }, args, reply),
             Handler::Container => Err(CommandError::WrongArity(command.full_name.clone())),
         }
@@ -301,7 +365,15 @@ impl Core {
     /// What follows from a command that has run: statistics, then its effects. `failed`: its error, and
     /// whether that was counted already, as the error of a command inside a script.
     #[inline]
-    pub fn finish(&mut self, command: &'static Command, failed: Option<(&CommandError, bool)>, micros: u64) {
+    pub fn finish(
+        &mut self,
+        client: usize,
+        command: &'static Command,
+        args: &Args<'_>,
+        origin: Origin,
+        failed: Option<(&CommandError, bool)>,
+        micros: u64,
+    ) {
         self.stats.commands_processed += 1;
         let stats = &mut self.stats.commands[command.id];
         stats.calls += 1;
@@ -316,8 +388,17 @@ impl Core {
                 self.stats.error(&error.code());
             }
         }
+        self.log_if_slow(client, command, args, origin, micros);
+        let event = if command.has(Flags::FAST) { "fast-command" } else { "command" };
+        self.note_latency(event, micros);
         if !self.effects.changes.is_empty() {
             self.settle();
+        }
+        if self.clients.get(client).tracker.is_some() {
+            self.remember_read(client, command, args);
+        }
+        if !command.has(Flags::SKIP_MONITOR) {
+            self.feed_monitors(client, command, args, origin);
         }
     }
 
@@ -325,6 +406,12 @@ impl Core {
     #[inline]
     pub fn end_request(&mut self, client: usize, before: Option<usize>, out: &mut Vec<u8>, start: usize) {
         let session = self.clients.get_mut(client);
+        if session.queue.is_none()
+            && let Some(tracker) = &mut session.tracker
+        {
+            let last = session.last_command.map(|id| self.table.get(id));
+            tracker.caching &= last.is_some_and(|command| command.has(Flags::KEEPS_CACHING));
+        }
         if session.reply_mode != ReplyMode::On {
             match session.reply_mode {
                 ReplyMode::Skip => {
@@ -342,6 +429,8 @@ impl Core {
     /// Whether anything is left for the cron to do: without, the process sleeps.
     pub fn needs_cron(&self) -> bool {
         !self.reaper.is_empty()
+            || self.pause.is_some()
+            || !self.waiting.is_empty()
             || self.config.timeout > 0
             || (self.active_expire
                 && (0..self.keyspace.count()).any(|db| self.keyspace.db(db).volatile_len() > 0))
@@ -349,7 +438,8 @@ impl Core {
 
     /// How long the cron may sleep; `None`: until something comes up.
     pub fn next_tick(&self) -> Option<Duration> {
-        self.needs_cron().then(|| Duration::from_micros(1_000_000 / u64::from(self.config.hz.max(1))))
+        let period = Duration::from_micros(1_000_000 / u64::from(self.config.hz.max(1)));
+        self.needs_cron().then(|| self.until_next_deadline().map_or(period, |until| until.min(period)))
     }
 
     /// Ends `client` where more waits for it than its class may leave unread
@@ -377,6 +467,10 @@ impl Core {
     /// The client's connection has ended; so has what it held.
     pub fn disconnect(&mut self, client: usize) {
         self.unwatch(client);
+        self.unsubscribe_from_all(client);
+        self.untrack(client);
+        self.monitors.retain(|&monitor| monitor != client);
+        self.waiting.retain(|&waiting| waiting != client);
         self.clients.remove(client);
     }
 

@@ -1,7 +1,9 @@
 //! What INFO asks about clients, subscriptions, tracking and scripts, gathered when it asks. Not
 //! here: counters (`stats`), and how it is printed (`command::info`).
 
+use super::blocking::Wait;
 use super::core::Core;
+use super::pubsub::Kind;
 use crate::base::memory;
 
 /// About the clients.
@@ -50,11 +52,14 @@ pub struct LuaFigures {
 impl Core {
     /// About the clients.
     pub fn client_figures(&self) -> ClientFigures {
-        let mut figures = ClientFigures::default();
+        let mut figures = ClientFigures { tracking: self.tracking.client_count(), ..ClientFigures::default() };
         for (_, session) in self.clients.iter() {
             let pending = session.pending().len();
             figures.largest_input = figures.largest_input.max(session.input_len);
             figures.largest_output = figures.largest_output.max(pending);
+            figures.blocked += usize::from(session.waits());
+            let timed = matches!(session.wait, Some(Wait::Replicas { until: Some(_), .. }));
+            figures.blocked_with_timeout += usize::from(timed);
             figures.buffers += (session.input_len + session.outbox.capacity()) as u64;
         }
         figures
@@ -62,12 +67,17 @@ impl Core {
 
     /// About channels.
     pub fn pubsub_figures(&self) -> PubSubFigures {
-        PubSubFigures::default()
+        PubSubFigures {
+            channels: self.pubsub.active_count(Kind::Channel),
+            patterns: self.pubsub.active_count(Kind::Pattern),
+            shard_channels: self.pubsub.active_count(Kind::Shard),
+        }
     }
 
     /// About CLIENT TRACKING.
     pub fn tracking_figures(&self) -> TrackingFigures {
-        TrackingFigures::default()
+        let (keys, items, prefixes) = self.tracking.counts();
+        TrackingFigures { keys, items, prefixes }
     }
 
     /// Remembers the most memory that was seen in use.

@@ -2,25 +2,32 @@
 //! none of them. `Engine` is the core and the script host; `execute` is the only way in.
 
 pub mod admit;
+pub mod blocking;
 pub mod clients;
+pub mod cluster;
 pub mod core;
 pub mod faults;
 pub mod figures;
 pub mod keys;
+pub mod latency;
+pub mod monitor;
+pub mod pubsub;
 pub mod reconfigure;
 pub mod reset;
 pub mod scripting;
 pub mod session;
 pub mod settle;
+pub mod slowlog;
 pub mod spec;
 pub mod stats;
 pub mod synopsis;
 pub mod table;
 pub mod tick;
 pub mod time;
+pub mod tracking;
 pub mod watch;
 
-use self::core::{Core, Origin};
+use self::core::{Core, Origin, Taken};
 use self::session::{Closing, ReplyMode};
 use self::spec::Outcome;
 use self::table::Command;
@@ -36,6 +43,8 @@ pub enum Flow {
     Next,
     /// The client waits: no further request until it is woken.
     Wait,
+    /// The same, and this request is to be made again then: it has not run.
+    Retry,
     /// What is owed is written, then the connection ends.
     Close,
 }
@@ -70,6 +79,9 @@ impl Engine {
         out: &mut Vec<u8>,
     ) -> Outcome {
         let core = self.core();
+        // Inside a transaction the moment stands still: its length is the EXEC's.
+        let began = if origin == Origin::Client { 0 } else { core.turn.since_lap() };
+        core.feed_first(client, command, args, origin);
         let mut writer = core.writer(client, out);
         let asked = core.handle(client, command, args, origin, &mut writer);
         let answered: Result<Outcome, ScriptError> = match asked {
@@ -84,16 +96,16 @@ impl Engine {
             Err(error) => Err(error.into()),
         };
         let core = self.core();
-        // Inside a transaction the moment stands still: its length is the EXEC's.
-        let micros = if origin == Origin::Client { core.turn.lap() } else { core.turn.since_lap() };
+        let micros =
+            if origin == Origin::Client { core.turn.lap() } else { core.turn.since_lap() - began };
         match answered {
             Ok(outcome) => {
-                core.finish(command, None, micros);
+                core.finish(client, command, args, origin, None, micros);
                 outcome
             }
             Err(ScriptError { error, counted }) => {
                 core.writer(client, out).error(&error);
-                core.finish(command, Some((&error, counted)), micros);
+                core.finish(client, command, args, origin, Some((&error, counted)), micros);
                 Outcome::Done
             }
         }
@@ -125,8 +137,10 @@ impl Door for Engine {
         let start = out.len();
         let core = self.core();
         let before = begin_request(core, client);
-        let Some(command) = core.take_request(client, args, out) else {
-            return end(core, client, before, out, start);
+        let command = match core.take_request(client, args, out) {
+            Taken::Run(command) => command,
+            Taken::Answered => return end(core, client, before, out, start),
+            Taken::Postponed => return postpone(core, before, out),
         };
         match self.run(client, command, args, Origin::Client, out) {
             Outcome::Block => {
@@ -153,8 +167,10 @@ impl Door for Core {
     fn execute(&mut self, client: usize, args: &Args<'_>, out: &mut Vec<u8>) -> Flow {
         let start = out.len();
         let before = begin_request(self, client);
-        let Some(command) = self.take_request(client, args, out) else {
-            return end(self, client, before, out, start);
+        let command = match self.take_request(client, args, out) {
+            Taken::Run(command) => command,
+            Taken::Answered => return end(self, client, before, out, start),
+            Taken::Postponed => return postpone(self, before, out),
         };
         let mut writer = self.writer(client, out);
         let answered = match self.handle(client, command, args, Origin::Client, &mut writer) {
@@ -165,7 +181,8 @@ impl Door for Core {
         if let Err(error) = &answered {
             self.writer(client, out).error(error);
         }
-        self.finish(command, answered.as_ref().err().map(|error| (error, false)), 0);
+        let failed = answered.as_ref().err().map(|error| (error, false));
+        self.finish(client, command, args, Origin::Client, failed, 0);
         if answered == Ok(Outcome::Close) {
             self.close_after_reply(client);
         }
@@ -183,6 +200,13 @@ fn begin_request(core: &mut Core, client: usize) -> Option<usize> {
         session.reply_mode = ReplyMode::Skip;
     }
     core.clients.begin(client)
+}
+
+/// The request waits for the end of a pause.
+#[cold]
+fn postpone(core: &mut Core, before: Option<usize>, out: &mut Vec<u8>) -> Flow {
+    core.clients.end(before, out);
+    Flow::Retry
 }
 
 #[inline]

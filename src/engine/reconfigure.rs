@@ -43,8 +43,15 @@ impl Core {
         if hooks.has(Hooks::LATENCY) && !self.config.latency_tracking {
             self.stats.forget_times();
         }
+        if hooks.has(Hooks::SLOWLOG) {
+            self.slowlog.truncate(self.config.slowlog_max_len);
+        }
+        if hooks.has(Hooks::TRACKING) && self.tracking_is_over() {
+            self.limit_tracking();
+        }
         if hooks.has(Hooks::NOTIFY) {
             self.effects.classes = self.config.notify_keyspace_events.0;
+            self.update_interest();
         }
         Ok(())
     }

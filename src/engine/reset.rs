@@ -40,6 +40,9 @@ impl Core {
         self.clock = start.clock;
         self.reseed(start.chance);
         self.active_expire = true;
+        self.unpause();
+        self.slowlog.clear();
+        self.latency.clear();
         self.reset_statistics();
         self.begin_turn();
         self.reconfigure(hooks)

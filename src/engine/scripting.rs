@@ -2,6 +2,7 @@
 //! lent the core for the length of a run. Not here: Lua (`script`).
 
 use super::admit;
+use super::cluster::{self, Slots};
 use super::core::{Core, Origin, ScriptRun};
 use super::spec::{Flags, Outcome, ScriptRequest};
 use crate::base::clock::UnixMs;
@@ -13,6 +14,15 @@ use crate::script::{Host, LogLevel, Redis, Running, ScriptError, Verdict};
 impl Core {
     fn run_state(&mut self) -> &mut ScriptRun {
         self.script.as_mut().expect("set for the length of ScriptHost::run, and only the host asks")
+    }
+
+    /// In a cluster, the slot of the keys that a script is called with.
+    fn slot_of_script(&self, args: &Args<'_>) -> Option<u16> {
+        let command = self.table.find(args.get(0)).filter(|_| self.config.cluster_enabled)?;
+        match cluster::slots(command, args) {
+            Slots::One(slot) => Some(slot),
+            _ => None,
+        }
     }
 
     fn script_is_over_its_time(&mut self) -> bool {
@@ -59,8 +69,11 @@ impl Redis for Core {
             self.stats.error(&refusal.code());
             return Err(refusal);
         }
+        if self.config.cluster_enabled {
+            self.check_script_slot(command, args)?;
+        }
         if command.has(Flags::WRITE) {
-            run.running.wrote = true;
+            self.run_state().running.wrote = true;
         }
         let answered = match self.handle(client, command, args, Origin::Script, reply) {
             Ok(Outcome::Done | Outcome::Close) => Ok(()),
@@ -71,7 +84,8 @@ impl Redis for Core {
         let run = self.run_state();
         let micros = elapsed.saturating_sub(run.mark);
         run.mark = elapsed;
-        self.finish(command, answered.as_ref().err().map(|error| (error, false)), micros);
+        let failed = answered.as_ref().err().map(|error| (error, false));
+        self.finish(client, command, args, Origin::Script, failed, micros);
         answered
     }
 
@@ -155,7 +169,8 @@ impl ScriptHost {
         }
         let db = core.clients.get(client).db;
         let running = std::mem::take(&mut self.spare);
-        core.script = Some(ScriptRun { running, client, turn: core.turn, mark: 0 });
+        let slot = core.slot_of_script(args);
+        core.script = Some(ScriptRun { running, client, turn: core.turn, mark: 0, slot });
         let answered = self.ask(core, request, args, reply);
         self.spare = core.script.take().map(|run| run.running).unwrap_or_default();
         core.clients.get_mut(client).db = db; // a script's SELECT is its own

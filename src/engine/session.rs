@@ -1,6 +1,9 @@
 //! `Session`: one client's state. Not here: its socket (`net`), and who else is connected
 //! (`clients`).
 
+use super::blocking::Wait;
+use super::spec::Flags;
+use super::tracking::Tracker;
 use super::watch::Watched;
 use crate::base::clock::UnixMs;
 use crate::resp::Protocol;
@@ -37,6 +40,8 @@ pub struct Queue {
     pub failed: bool,
     /// What the arguments take, bytes.
     pub bytes: usize,
+    /// All flags of all commands.
+    pub flags: Flags,
 }
 
 /// One command of a transaction.
@@ -79,8 +84,18 @@ pub struct Session {
     /// What the next EXEC depends on, and whether any of it has changed.
     pub watched: Vec<Watched>,
     pub watch_broken: bool,
-    /// Whether it is in the subscriber's mode of RESP2.
+    /// Channels, patterns and shard channels that it listens to, together.
     pub subscriptions: usize,
+    /// CLIENT TRACKING, while it is on.
+    pub tracker: Option<Box<Tracker>>,
+    /// It is shown every command.
+    pub monitor: bool,
+    /// READONLY, which makes no difference where all slots are our own.
+    pub read_only: bool,
+    /// What it waits for.
+    pub wait: Option<Wait>,
+    /// `net` will look at it.
+    pub woken: bool,
     /// Bytes for this client that did not come out of its own command: pushes, and what the
     /// socket did not take yet.
     pub outbox: Vec<u8>,
@@ -122,6 +137,11 @@ impl Session {
             watched: Vec::new(),
             watch_broken: false,
             subscriptions: 0,
+            tracker: None,
+            monitor: false,
+            read_only: false,
+            wait: None,
+            woken: false,
             outbox: Vec::new(),
             sent: 0,
             input_len: 0,
@@ -134,7 +154,7 @@ impl Session {
 
     /// Whether the client is blocked or paused: its requests wait.
     pub fn waits(&self) -> bool {
-        false
+        self.wait.is_some()
     }
 
     /// What waits to be written.

@@ -60,7 +60,8 @@ flags! {
     ASKING = 12 "asking";
     FAST = 13 "fast";
     NO_AUTH = 14 "no_auth";
-    MAY_REPLICATE = 15 "may_replicate";
+    /// Not listed by COMMAND INFO, as in Redis: replicas would get it, so a pause of writes holds it.
+    MAY_REPLICATE = 15 "";
     NO_MANDATORY_KEYS = 16 "no_mandatory_keys";
     /// Not listed by COMMAND INFO, like the next two: Redis keeps them to itself.
     PROTECTED = 17 "";
@@ -81,6 +82,10 @@ flags! {
     TEST = 27 "";
     /// Ours: COMMAND DOCS calls it a system command, not meant for applications.
     SYSTEM = 28 "";
+    /// Ours: runs what MULTI has queued.
+    RUNS_QUEUE = 29 "";
+    /// Ours: CLIENT CACHING stays given for the command after it.
+    KEEPS_CACHING = 30 "";
 }
 
 impl Flags {
@@ -188,6 +193,8 @@ pub struct Spec {
     pub history: &'static [(&'static str, &'static str)],
     /// Since when it is deprecated, and what replaces it; empty: it is not.
     pub deprecated: (&'static str, &'static str),
+    /// Which arguments are passwords and the like: MONITOR and SLOWLOG do not show them.
+    pub secret: Option<fn(&Args<'_>, usize) -> bool>,
     pub subcommands: &'static [Spec],
     pub handler: Handler,
 }
@@ -209,6 +216,7 @@ impl Spec {
         acl: &[],
         history: &[],
         deprecated: ("", ""),
+        secret: None,
         subcommands: &[],
         handler: Handler::Container,
     };

@@ -27,6 +27,11 @@ impl Command {
     pub fn has(&self, flags: Flags) -> bool {
         self.spec.flags.has(flags)
     }
+
+    /// Whether argument `i` is a password or the like.
+    pub fn is_secret(&self, args: &Args<'_>, i: usize) -> bool {
+        self.spec.secret.is_some_and(|secret| secret(args, i))
+    }
 }
 
 /// All commands.

@@ -13,6 +13,7 @@ impl Core {
     /// One slice of background work. Tells whether there is more to do at once.
     pub fn tick(&mut self) -> bool {
         self.begin_turn();
+        self.pass_deadlines();
         let mut more = self.expire_slice();
         more |= self.reap();
         self.close_idle();
@@ -21,7 +22,7 @@ impl Core {
 
     /// A slice of the active expire cycle. Tells whether it is behind.
     fn expire_slice(&mut self) -> bool {
-        if !self.active_expire {
+        if !self.active_expire || self.pause.is_some() {
             return false;
         }
         let effort = Effort::new(self.config.active_expire_effort);
@@ -30,7 +31,9 @@ impl Core {
         let (chance, effects) = (&mut self.chance, &mut self.effects);
         let report = expire::cycle(keyspace, now, budget, effort, progress, chance, effects);
         self.settle();
-        self.stats.expire_cycle_micros += watch.micros();
+        let micros = watch.micros();
+        self.note_latency("expire-cycle", micros);
+        self.stats.expire_cycle_micros += micros;
         self.stats.expire_cap_reached += u64::from(report.behind);
         if let Some(share) = report.stale_share() {
             // The running mean that Redis keeps.
@@ -59,6 +62,7 @@ impl Core {
             .iter()
             .filter(|(_, s)| {
                 s.subscriptions == 0
+                    && !s.waits()
                     && s.closing == Closing::No
                     && now.since(s.active_at) > seconds as i64 * 1000
             })

@@ -16,6 +16,7 @@ impl Core {
             for (deadline, db, key) in self.due_until(to) {
                 self.clock = Clock::Manual(deadline.0.max(self.now().0).saturating_mul(1000));
                 self.begin_turn();
+                self.pass_deadlines();
                 self.expire_key(db, &key);
             }
         }
@@ -24,6 +25,7 @@ impl Core {
             self.clock.resume();
         }
         self.begin_turn();
+        self.pass_deadlines();
     }
 
     /// Moves the clock by `ms`, which may be negative.

@@ -21,7 +21,7 @@ pub enum Ttl {
 impl Limits {
     /// What the server itself works under: none.
     pub const NONE: Limits =
-        Limits { max_bulk_len: u64::MAX, hll_sparse_max: 3000, no_touch: true, lazy_expire: true };
+        Limits { max_bulk_len: u64::MAX, hll_sparse_max: 3000, no_touch: true, lazy_expire: true, one_db: false };
 }
 
 /// One command's view of one database.
@@ -46,6 +46,8 @@ pub struct Limits {
     pub no_touch: bool,
     /// Whether a key past its deadline is removed on access (it is nobody's in any case).
     pub lazy_expire: bool,
+    /// Other databases than the first are out of reach (cluster-enabled).
+    pub one_db: bool,
 }
 
 impl<'a> Access<'a> {

@@ -164,6 +164,7 @@ impl Conn {
             let limits = self.limits(door);
             // AUTH changes the limits: before it, no request is cut ahead.
             let most = if limits.authenticated { batch::AHEAD } else { 1 };
+            let began = used;
             let (requests, end) = Batch::cut(&mut state.parser, data, used, &limits, most);
             if requests.count() >= WARM_FROM {
                 door.core().warm(self.place, requests.requests());
@@ -184,6 +185,11 @@ impl Conn {
                 }
                 flow = door.execute(self.place, &Args::new(words), &mut out);
                 share -= 1;
+                if flow == Flow::Retry {
+                    used = if i == 0 { began } else { requests.get(i - 1).1 };
+                    left_over = true;
+                    break;
+                }
                 if flow != Flow::Next || share == 0 {
                     left_over = i + 1 < requests.count();
                     break;
@@ -199,7 +205,7 @@ impl Conn {
                     used = data.len();
                     break;
                 }
-                (Flow::Wait, _) => {
+                (Flow::Wait | Flow::Retry, _) => {
                     state.ready = true;
                     break;
                 }

@@ -79,6 +79,7 @@ impl Shared {
     /// After a turn: has those looked at whom the turn concerned, and the cron and the stop.
     pub fn after_turn(&self, door: &mut dyn Door) {
         let core = door.core();
+        core.broadcast_changes();
         if core.clients.has_woken() {
             let conns = self.conns.borrow();
             for place in core.clients.take_woken() {
