@@ -9,8 +9,7 @@ use crate::resp::{Args, Reply};
 
 type Answer = Result<Outcome, CommandError>;
 
-const USUAL: Flags =
-    Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE).or(Flags::KEEPS_CACHING);
+const USUAL: Flags = Flags::NOSCRIPT.or(Flags::LOADING).or(Flags::STALE).or(Flags::KEEPS_CACHING);
 
 const SUB: Spec = Spec { group: Group::Connection, flags: USUAL, arity: Arity::Exactly(2), ..Spec::NONE };
 

@@ -161,7 +161,13 @@ const SUBCOMMANDS: &[Spec] = &[
         handler: Handler::Server(getkeysinslot),
         ..SUB
     },
-    Spec { name: "info", summary: "Tells the state of the cluster.", tips: ANY, handler: Handler::Server(info), ..SUB },
+    Spec {
+        name: "info",
+        summary: "Tells the state of the cluster.",
+        tips: ANY,
+        handler: Handler::Server(info),
+        ..SUB
+    },
     Spec {
         name: "keyslot",
         synopsis: "key",
@@ -315,7 +321,8 @@ fn read_only(ctx: &mut Context<'_>, reply: &mut dyn Reply, on: bool) -> Answer {
 
 fn info(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
     enabled(ctx.core)?;
-    let mut text = format!("cluster_state:ok\r\ncluster_slots_assigned:{SLOTS}\r\ncluster_slots_ok:{SLOTS}\r\n");
+    let mut text =
+        format!("cluster_state:ok\r\ncluster_slots_assigned:{SLOTS}\r\ncluster_slots_ok:{SLOTS}\r\n");
     for (name, value) in [
         ("slots_pfail", 0),
         ("slots_fail", 0),
@@ -396,7 +403,11 @@ fn of_a_node(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> A
     if id != node_id(ctx.core).as_bytes() {
         return Err(CommandError::Bytes([&b"ERR Unknown node "[..], id].concat()));
     }
-    if args.is(1, "count-failure-reports") { reply.integer(0) } else { reply.array(0) }
+    if args.is(1, "count-failure-reports") {
+        reply.integer(0)
+    } else {
+        reply.array(0)
+    }
     Ok(Outcome::Done)
 }
 

@@ -85,7 +85,8 @@ pub fn report(core: &Core) -> String {
         let count = event.samples.len() as u64;
         let sum: u64 = event.samples.iter().map(|sample| sample.ms).sum();
         let mean = sum / count.max(1);
-        let deviation = event.samples.iter().map(|sample| sample.ms.abs_diff(mean)).sum::<u64>() / count.max(1);
+        let deviation =
+            event.samples.iter().map(|sample| sample.ms.abs_diff(mean)).sum::<u64>() / count.max(1);
         text.push_str(&format!(
             "{}. {name}: {count} noted, {mean} ms on average (mean deviation {deviation} ms), the worst {} ms.\n",
             number + 1,

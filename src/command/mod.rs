@@ -36,6 +36,8 @@ pub mod pubsub;
 pub mod replication;
 pub mod scan;
 pub mod server;
+#[cfg(test)]
+mod several;
 pub mod slowlog;
 pub mod sort;
 pub mod string;
@@ -44,3 +46,5 @@ pub mod table;
 mod testing;
 pub mod tracking;
 pub mod transaction;
+#[cfg(test)]
+mod watching_tests;

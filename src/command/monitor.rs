@@ -18,11 +18,7 @@ pub const COMMANDS: &[Spec] = &[Spec {
     ..Spec::NONE
 }];
 
-fn monitor(
-    ctx: &mut Context<'_>,
-    _args: &Args<'_>,
-    reply: &mut dyn Reply,
-) -> Result<Outcome, CommandError> {
+fn monitor(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Result<Outcome, CommandError> {
     if ctx.origin == Origin::Transaction {
         return Err(CommandError::fixed("ERR MONITOR isn't allowed for DENY BLOCKING client"));
     }

@@ -11,8 +11,7 @@ use crate::resp::{Args, Reply};
 
 type Answer = Result<Outcome, CommandError>;
 
-const CHANGE_ROLE: Flags =
-    Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::STALE).or(Flags::NO_ASYNC_LOADING);
+const CHANGE_ROLE: Flags = Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::STALE).or(Flags::NO_ASYNC_LOADING);
 
 /// The entries.
 pub const COMMANDS: &[Spec] = &[

@@ -282,7 +282,9 @@ pub fn all() -> impl Iterator<Item = &'static Param> {
 
 /// Whether the value of the parameter called `name` is not to be shown to others.
 pub fn is_secret(name: &[u8]) -> bool {
-    ["requirepass", "masterauth", "masteruser"].iter().any(|secret| name.eq_ignore_ascii_case(secret.as_bytes()))
+    ["requirepass", "masterauth", "masteruser"]
+        .iter()
+        .any(|secret| name.eq_ignore_ascii_case(secret.as_bytes()))
 }
 
 /// The parameter called `name`, in any case, by its first or second name.

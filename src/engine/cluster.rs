@@ -72,7 +72,11 @@ impl Core {
     /// Refuses a script's command in a cluster: one whose keys belong to several slots always, one
     /// that leaves the slot of those before it unless the script may.
     #[cold]
-    pub(super) fn check_script_slot(&mut self, command: &Command, args: &Args<'_>) -> Result<(), CommandError> {
+    pub(super) fn check_script_slot(
+        &mut self,
+        command: &Command,
+        args: &Args<'_>,
+    ) -> Result<(), CommandError> {
         let Some(run) = &mut self.script else { return Ok(()) };
         match slots(command, args) {
             Slots::None => Ok(()),

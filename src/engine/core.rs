@@ -203,12 +203,7 @@ impl Core {
     }
 
     /// Decides what becomes of a client's request.
-    pub fn take_request(
-        &mut self,
-        client: usize,
-        args: &Args<'_>,
-        out: &mut Vec<u8>,
-    ) -> Taken {
+    pub fn take_request(&mut self, client: usize, args: &Args<'_>, out: &mut Vec<u8>) -> Taken {
         if self.tracking_is_over() {
             self.limit_tracking();
         }
@@ -222,14 +217,19 @@ impl Core {
             Ok((command, admit::admit(&facts, command)?))
         });
         match decided {
-            Ok((command, Admission::Run)) => Taken::Run(command),
+            Ok((command, Admission::Run)) => {
+                self.clients.get_mut(client).last_command = Some(command.id);
+                Taken::Run(command)
+            }
             Ok((command, Admission::Queue)) => {
                 self.enqueue(client, command, args);
                 self.writer(client, out).simple(b"QUEUED");
                 Taken::Answered
             }
-            Ok((_, Admission::Postpone)) => {
-                self.clients.get_mut(client).wait = Some(Wait::Pause);
+            Ok((command, Admission::Postpone)) => {
+                let session = self.clients.get_mut(client);
+                session.last_command = Some(command.id);
+                session.wait = Some(Wait::Pause);
                 Taken::Postponed
             }
             Err(refusal) => {

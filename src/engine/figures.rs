@@ -52,7 +52,8 @@ pub struct LuaFigures {
 impl Core {
     /// About the clients.
     pub fn client_figures(&self) -> ClientFigures {
-        let mut figures = ClientFigures { tracking: self.tracking.client_count(), ..ClientFigures::default() };
+        let mut figures =
+            ClientFigures { tracking: self.tracking.client_count(), ..ClientFigures::default() };
         for (_, session) in self.clients.iter() {
             let pending = session.pending().len();
             figures.largest_input = figures.largest_input.max(session.input_len);

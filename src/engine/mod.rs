@@ -96,8 +96,7 @@ impl Engine {
             Err(error) => Err(error.into()),
         };
         let core = self.core();
-        let micros =
-            if origin == Origin::Client { core.turn.lap() } else { core.turn.since_lap() - began };
+        let micros = if origin == Origin::Client { core.turn.lap() } else { core.turn.since_lap() - began };
         match answered {
             Ok(outcome) => {
                 core.finish(client, command, args, origin, None, micros);

@@ -12,12 +12,19 @@ impl Core {
     pub fn move_clock(&mut self, to: UnixMs) {
         let runs = self.clock.runs();
         let target = to.0.saturating_mul(1000);
+        let mut kept = Vec::new();
         if target > self.clock.now_micros() && self.active_expire {
             for (deadline, db, key) in self.due_until(to) {
                 self.clock = Clock::Manual(deadline.0.max(self.now().0).saturating_mul(1000));
                 self.begin_turn();
                 self.pass_deadlines();
-                self.expire_key(db, &key);
+                // A pause of writes keeps the data as it is: what falls due goes after it.
+                if self.pause.is_some() {
+                    kept.push((db, key));
+                } else {
+                    kept.drain(..).for_each(|(db, key)| self.expire_key(db, &key));
+                    self.expire_key(db, &key);
+                }
             }
         }
         self.clock = Clock::Manual(target);
@@ -26,6 +33,9 @@ impl Core {
         }
         self.begin_turn();
         self.pass_deadlines();
+        if self.pause.is_none() {
+            kept.iter().for_each(|(db, key)| self.expire_key(*db, key));
+        }
     }
 
     /// Moves the clock by `ms`, which may be negative.

@@ -20,8 +20,13 @@ pub enum Ttl {
 
 impl Limits {
     /// What the server itself works under: none.
-    pub const NONE: Limits =
-        Limits { max_bulk_len: u64::MAX, hll_sparse_max: 3000, no_touch: true, lazy_expire: true, one_db: false };
+    pub const NONE: Limits = Limits {
+        max_bulk_len: u64::MAX,
+        hll_sparse_max: 3000,
+        no_touch: true,
+        lazy_expire: true,
+        one_db: false,
+    };
 }
 
 /// One command's view of one database.
