@@ -174,7 +174,8 @@ fn key_positions_fall_on_keys() {
         let mut line = Vec::new();
         words(&arguments, &mut line);
         let name = if command.parent.is_some() { 2 } else { 1 };
-        for keys in command.spec.keys {
+        // Shard channels stand among the keys without being any.
+        for keys in command.spec.keys.iter().filter(|keys| !keys.flags.contains(&"not_key")) {
             let Begin::Index(at) = keys.begin else { continue };
             let key_at = match keys.find {
                 Find::KeyNum(count, first, _) => {

@@ -217,19 +217,14 @@ impl Core {
             Ok((command, admit::admit(&facts, command)?))
         });
         match decided {
-            Ok((command, Admission::Run)) => {
-                self.clients.get_mut(client).last_command = Some(command.id);
-                Taken::Run(command)
-            }
+            Ok((command, Admission::Run)) => Taken::Run(command),
             Ok((command, Admission::Queue)) => {
                 self.enqueue(client, command, args);
                 self.writer(client, out).simple(b"QUEUED");
                 Taken::Answered
             }
-            Ok((command, Admission::Postpone)) => {
-                let session = self.clients.get_mut(client);
-                session.last_command = Some(command.id);
-                session.wait = Some(Wait::Pause);
+            Ok((_, Admission::Postpone)) => {
+                self.clients.get_mut(client).wait = Some(Wait::Pause);
                 Taken::Postponed
             }
             Err(refusal) => {
