@@ -125,6 +125,8 @@ pub(super) fn categories(command: &Command) -> Vec<&'static str> {
         ""
     } else {
         match spec.group {
+            // WAIT stands among the generic commands, and has nothing to do with keys.
+            Group::Generic if spec.acl.contains(&"connection") => "",
             Group::Generic => "keyspace",
             Group::String => "string",
             Group::Bitmap => "bitmap",
@@ -132,8 +134,8 @@ pub(super) fn categories(command: &Command) -> Vec<&'static str> {
             Group::Connection => "connection",
             Group::Transactions => "transaction",
             Group::Scripting => "scripting",
-            Group::PubSub => "pubsub",
-            Group::Server | Group::Cluster | Group::Sorting => "",
+            // Those of pub/sub are told by their flag: HELP has none.
+            Group::PubSub | Group::Server | Group::Cluster | Group::Sorting => "",
         }
     };
     let listed = |name: &str| match name {

@@ -213,7 +213,8 @@ impl Core {
         for id in self.tracking.strike(key) {
             let Some(client) = self.clients.find(id) else { continue };
             let Some(tracker) = &self.clients.get(client).tracker else { continue };
-            if !tracker.broadcast && !(tracker.no_loop && running == Some(client)) {
+            let own = tracker.no_loop && running == Some(client);
+            if !tracker.broadcast && !own {
                 self.tell(client, &News::Keys(&[key]));
             }
         }
