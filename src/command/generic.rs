@@ -214,12 +214,11 @@ impl Held {
 
 fn rename(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
     let (from, to) = (args.get(1), args.get(2));
-    let slot = keys.find(from);
-    if !slot.is_some() {
+    if !keys.find(from).is_some() {
         return Err(CommandError::NoSuchKey);
     }
     if from != to {
-        rename_to(keys, slot, from, to);
+        rename_to(keys, from, to);
     }
     reply.ok();
     Ok(())
@@ -232,14 +231,16 @@ fn renamenx(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> An
     }
     let free = !keys.find(to).is_some();
     if free {
-        let slot = keys.find(from);
-        rename_to(keys, slot, from, to);
+        rename_to(keys, from, to);
     }
     reply.integer(i64::from(free));
     Ok(())
 }
 
-fn rename_to(keys: &mut Access<'_>, slot: Slot, from: &[u8], to: &[u8]) {
+fn rename_to(keys: &mut Access<'_>, from: &[u8], to: &[u8]) {
+    // What is stale under the new name goes first; that may move the key.
+    keys.find(to);
+    let slot = keys.find(from);
     let held = Held::of(keys, slot);
     keys.remove(slot, from, Event::RENAME_FROM);
     held.put(keys, to, Event::RENAME_TO);

@@ -286,7 +286,8 @@ impl Core {
                 return self.writer(client, out).error(&refusal);
             }
             let mut line = b"EXECABORT Transaction discarded because of: ".to_vec();
-            line.extend_from_slice(&refusal.line());
+            let reason = refusal.line();
+            line.extend_from_slice(reason.strip_prefix(b"ERR ").unwrap_or(&reason));
             return self.writer(client, out).error_line(&line);
         }
         if let Some(queue) = &mut session.queue {

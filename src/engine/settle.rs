@@ -8,7 +8,8 @@ impl Core {
     /// Lets what happened take effect, in order.
     pub fn settle(&mut self) {
         let mut changes = std::mem::take(&mut self.effects.changes);
-        let by = self.clients.running();
+        // What a script did is told in broadcast mode to its caller as well, NOLOOP or not, as in Redis.
+        let by = self.clients.running().filter(|_| self.script.is_none());
         let mut flushed = false;
         for change in changes.drain(..) {
             match change {

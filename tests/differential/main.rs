@@ -16,6 +16,7 @@ mod keys;
 mod run;
 mod scripts;
 mod serving;
+mod watching;
 
 use keylatch::base::clock::Clock;
 use run::Pair;
@@ -49,4 +50,27 @@ fn the_same_replies_as_redis_server() {
         }
     }
     assert!(findings.is_empty(), "{} differences, shown above", findings.len());
+}
+
+/// Steps in one stream of several connections.
+const WATCHING_STREAM: usize = 250;
+
+#[test]
+fn the_same_pushes_as_redis_server() {
+    let commands = number("KEYLATCH_DIFF_COMMANDS", 50_000);
+    let first = number("KEYLATCH_DIFF_SEED", 20_260_601);
+    let most = number("KEYLATCH_DIFF_FINDINGS", 3) as usize;
+    let pair = watching::Pair::start();
+    let mut findings = 0;
+    for seed in first..first + commands.div_ceil(WATCHING_STREAM as u64) {
+        let stream = watching::stream(seed, WATCHING_STREAM);
+        if let Some(finding) = pair.find(seed, &stream) {
+            eprintln!("{finding}");
+            findings += 1;
+        }
+        if findings >= most {
+            break;
+        }
+    }
+    assert_eq!(findings, 0, "differences, shown above");
 }
