@@ -221,9 +221,9 @@ impl Side {
         }
         // Twice: what is sent at the end of the server's turn may come behind the first answer.
         for _ in 0..2 {
-            for connection in 0..CONNECTIONS {
+            for (connection, said) in said.iter_mut().enumerate() {
                 if !self.in_multi[connection] {
-                    self.sync(connection, &mut said[connection]);
+                    self.sync(connection, said);
                 }
             }
         }
