@@ -36,7 +36,7 @@ impl Hooks {
     pub const LOG_LEVEL: Hooks = Hooks(1 << 3);
     /// Listen for other effects (`Effects::classes`).
     pub const NOTIFY: Hooks = Hooks(1 << 4);
-    /// Cut the slow log.
+    /// Cut the slow log, and take the thresholds of what is slow into effect.
     pub const SLOWLOG: Hooks = Hooks(1 << 5);
     /// Forget tracked keys past the bound.
     pub const TRACKING: Hooks = Hooks(1 << 6);
@@ -242,12 +242,12 @@ fields! {
         "notify-keyspace-events", Kind::Text, "", Mutable, NOTIFY;
     "Microseconds past which a command enters the slow log; negative: none does."
     slowlog_log_slower_than: i64 =
-        "slowlog-log-slower-than", Kind::Int(-1, i64::MAX), "10000", Mutable, NONE;
+        "slowlog-log-slower-than", Kind::Int(-1, i64::MAX), "10000", Mutable, SLOWLOG;
     "How many entries the slow log keeps."
     slowlog_max_len: u64 = "slowlog-max-len", Kind::Int(0, i64::MAX), "128", Mutable, SLOWLOG;
     "Milliseconds past which an event is kept for LATENCY; 0: none is."
     latency_monitor_threshold: u64 =
-        "latency-monitor-threshold", Kind::Int(0, i64::MAX), "0", Mutable, NONE;
+        "latency-monitor-threshold", Kind::Int(0, i64::MAX), "0", Mutable, SLOWLOG;
     "Keep a histogram of each command's time."
     latency_tracking: bool = "latency-tracking", Kind::YesNo, "yes", Mutable, LATENCY;
     "Which percentiles INFO latencystats prints."

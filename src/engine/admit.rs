@@ -27,14 +27,21 @@ pub struct Facts {
     pub busy: Busy,
     /// Memory is above `maxmemory`.
     pub out_of_memory: bool,
+    /// What few servers have; `None`: none of it.
+    pub rare: Option<Rare>,
+    /// Whether enable-debug-command, or enable-test-commands, lets this client.
+    pub guarded_allowed: bool,
+}
+
+/// Facts that matter only where something out of the ordinary is in force.
+#[derive(Clone, Copy, Debug)]
+pub struct Rare {
     /// In a cluster, the keys belong to several slots.
     pub crosses_slots: bool,
     /// Shown every command, and so taken for a kind of replica.
     pub monitor: bool,
     /// CLIENT PAUSE is in force.
     pub pause: Option<Pause>,
-    /// Whether enable-debug-command, or enable-test-commands, lets this client.
-    pub guarded_allowed: bool,
 }
 
 /// What becomes of a command that is not refused.
@@ -61,7 +68,7 @@ pub fn admit(facts: &Facts, command: &Command) -> Result<Admission, CommandError
     if !facts.authenticated && !flags.has(Flags::NO_AUTH) {
         return Err(CommandError::NoAuth);
     }
-    if facts.crosses_slots {
+    if facts.rare.is_some_and(|rare| rare.crosses_slots) {
         return Err(CommandError::CrossSlot);
     }
     let all = flags | facts.queued;
@@ -84,11 +91,13 @@ pub fn admit(facts: &Facts, command: &Command) -> Result<Admission, CommandError
             _ => CommandError::Busy,
         });
     }
-    if facts.monitor && (all.has(Flags::READONLY) || blocking::may_write(all)) {
-        return Err(CommandError::fixed("ERR Replica can't interact with the keyspace"));
-    }
-    if facts.pause.is_some_and(|pause| pause.holds(all)) {
-        return Ok(Admission::Postpone);
+    if let Some(rare) = &facts.rare {
+        if rare.monitor && (all.has(Flags::READONLY) || blocking::may_write(all)) {
+            return Err(CommandError::fixed("ERR Replica can't interact with the keyspace"));
+        }
+        if rare.pause.is_some_and(|pause| pause.holds(all)) {
+            return Ok(Admission::Postpone);
+        }
     }
     if facts.queueing && !flags.has(Flags::NOT_QUEUED) {
         if flags.has(Flags::NO_MULTI) {

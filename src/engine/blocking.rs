@@ -52,11 +52,13 @@ impl Core {
     pub fn pause(&mut self, until: UnixMs, all: bool) {
         let old = self.pause.unwrap_or(Pause { until, all });
         self.pause = Some(Pause { until: until.max(old.until), all: all || old.all });
+        self.note_special();
     }
 
     /// CLIENT UNPAUSE, or the end of its time: who waited is served.
     pub fn unpause(&mut self) {
         self.pause = None;
+        self.note_special();
         for client in self.clients.by_age() {
             let session = self.clients.get_mut(client);
             if session.wait == Some(Wait::Pause) {

@@ -1,7 +1,7 @@
 //! `Core`: the server's state, and one command's run on it. No sockets, no Lua: scripts and
 //! transactions are run by `Engine` (`mod`), which is the only one to call `run`.
 
-use super::admit::{self, Admission, Busy, Facts};
+use super::admit::{self, Admission, Busy, Facts, Rare};
 use super::blocking::{self, Pause, Wait};
 use super::clients::Clients;
 use super::figures::LuaFigures;
@@ -107,6 +107,11 @@ pub struct Core {
     pub pause: Option<Pause>,
     /// Clients that wait for replicas.
     pub waiting: Vec<usize>,
+    /// Something out of the ordinary is in force (a pause, a tracking client, a monitor, a cluster):
+    /// the one look that a server without pays for.
+    special: bool,
+    /// Commands that take as long are looked at for the slow log and LATENCY.
+    slow_micros: u64,
     pub stats: Stats,
     /// What the script host last noted about itself.
     pub lua: LuaFigures,
@@ -142,7 +147,7 @@ impl Core {
             started_at: clock.now(),
             ..Identity::default()
         };
-        Core {
+        let mut core = Core {
             turn: Turn::begin(&clock),
             keyspace: Keyspace::new(config.databases, hash_seed),
             stats: Stats::new(table.all().len()),
@@ -164,6 +169,8 @@ impl Core {
             latency: LatencyEvents::default(),
             pause: None,
             waiting: Vec::new(),
+            special: false,
+            slow_micros: 0,
             identity,
             script: None,
             scripts: HostInfo::default(),
@@ -173,7 +180,10 @@ impl Core {
             reaper: VecDeque::new(),
             active_expire: true,
             expire_progress: Progress::default(),
-        }
+        };
+        core.note_special();
+        core.note_thresholds();
+        core
     }
 
     /// Reads the clock; what runs until the next call happens from here on.
@@ -204,7 +214,7 @@ impl Core {
 
     /// Decides what becomes of a client's request.
     pub fn take_request(&mut self, client: usize, args: &Args<'_>, out: &mut Vec<u8>) -> Taken {
-        if self.tracking_is_over() {
+        if self.special && self.tracking_is_over() {
             self.limit_tracking();
         }
         let table = self.table;
@@ -236,7 +246,7 @@ impl Core {
 
     #[inline]
     fn facts(&mut self, client: usize, command: &Command, args: &Args<'_>) -> Facts {
-        let pause = if self.pause.is_some() { self.pause_in_force() } else { None };
+        let rare = if self.special { Some(self.rare_facts(client, command, args)) } else { None };
         let session = self.clients.get(client);
         let queued = match &session.queue {
             Some(queue) if command.has(Flags::RUNS_QUEUE) => queue.flags,
@@ -244,9 +254,7 @@ impl Core {
         };
         Facts {
             queued,
-            pause,
-            monitor: session.monitor,
-            crosses_slots: self.config.cluster_enabled && self.crosses_slots(client, command, args),
+            rare,
             authenticated: session.authenticated,
             queueing: session.queue.is_some(),
             subscriber: session.subscriptions > 0 && session.protocol == Protocol::Resp2,
@@ -262,6 +270,59 @@ impl Core {
                 self.config.enable_debug_command.allows(session.local)
             },
         }
+    }
+
+    #[cold]
+    fn rare_facts(&mut self, client: usize, command: &Command, args: &Args<'_>) -> Rare {
+        Rare {
+            pause: self.pause_in_force(),
+            monitor: self.clients.get(client).monitor,
+            crosses_slots: self.config.cluster_enabled && self.crosses_slots(client, command, args),
+        }
+    }
+
+    /// To be called when any of what `special` stands for has changed.
+    pub fn note_special(&mut self) {
+        self.special = self.config.cluster_enabled
+            || self.pause.is_some()
+            || self.tracking.is_used()
+            || !self.monitors.is_empty();
+    }
+
+    /// What follows from a command that has run, for those who track or monitor.
+    #[cold]
+    fn finish_special(&mut self, client: usize, command: &'static Command, args: &Args<'_>, origin: Origin) {
+        if self.clients.get(client).tracker.is_some() {
+            self.remember_read(client, command, args);
+        }
+        if !command.has(Flags::SKIP_MONITOR) {
+            self.feed_monitors(client, command, args, origin);
+        }
+    }
+
+    /// A command that took long: for the slow log and LATENCY.
+    #[cold]
+    fn finish_slow(
+        &mut self,
+        client: usize,
+        command: &Command,
+        args: &Args<'_>,
+        origin: Origin,
+        micros: u64,
+    ) {
+        self.log_if_slow(client, command, args, origin, micros);
+        let event = if command.has(Flags::FAST) { "fast-command" } else { "command" };
+        self.note_latency(event, micros);
+    }
+
+    /// To be called when either threshold has changed.
+    pub fn note_thresholds(&mut self) {
+        let slow = u64::try_from(self.config.slowlog_log_slower_than).unwrap_or(u64::MAX);
+        let latency = match self.config.latency_monitor_threshold {
+            0 => u64::MAX,
+            ms => ms.saturating_mul(1000),
+        };
+        self.slow_micros = slow.min(latency);
     }
 
     /// Whether memory is above `maxmemory`.
@@ -350,7 +411,8 @@ impl Core {
         match command.spec.handler {
             Handler::Keys(run) => {
                 // A pause keeps the data as it is; what reads must not even sweep.
-                let lazy_expire = self.pause.is_none() || blocking::may_write(command.spec.flags);
+                let lazy_expire =
+                    !self.special || self.pause.is_none() || blocking::may_write(command.spec.flags);
                 run(&mut self.access_with(client, lazy_expire), args, reply).map(|()| Outcome::Done)
             }
             Handler::Server(run) => run(&mut Context { core: self, client, origin, now }, args, reply),
@@ -384,17 +446,14 @@ impl Core {
                 self.stats.error(&error.code());
             }
         }
-        self.log_if_slow(client, command, args, origin, micros);
-        let event = if command.has(Flags::FAST) { "fast-command" } else { "command" };
-        self.note_latency(event, micros);
+        if micros >= self.slow_micros {
+            self.finish_slow(client, command, args, origin, micros);
+        }
         if !self.effects.changes.is_empty() {
             self.settle();
         }
-        if self.clients.get(client).tracker.is_some() {
-            self.remember_read(client, command, args);
-        }
-        if !command.has(Flags::SKIP_MONITOR) {
-            self.feed_monitors(client, command, args, origin);
+        if self.special {
+            self.finish_special(client, command, args, origin);
         }
     }
 
@@ -402,7 +461,8 @@ impl Core {
     #[inline]
     pub fn end_request(&mut self, client: usize, before: Option<usize>, out: &mut Vec<u8>, start: usize) {
         let session = self.clients.get_mut(client);
-        if session.queue.is_none()
+        if self.special
+            && session.queue.is_none()
             && let Some(tracker) = &mut session.tracker
         {
             let last = session.last_command.map(|id| self.table.get(id));
@@ -467,6 +527,7 @@ impl Core {
         self.untrack(client);
         self.monitors.retain(|&monitor| monitor != client);
         self.waiting.retain(|&waiting| waiting != client);
+        self.note_special();
         self.clients.remove(client);
     }
 

@@ -15,12 +15,14 @@ impl Core {
     pub fn add_monitor(&mut self, client: usize) {
         self.clients.get_mut(client).monitor = true;
         self.monitors.push(client);
+        self.note_special();
     }
 
     /// It is shown none any more.
     pub fn remove_monitor(&mut self, client: usize) {
         self.clients.get_mut(client).monitor = false;
         self.monitors.retain(|&monitor| monitor != client);
+        self.note_special();
     }
 
     /// Shows a command that `client` has run, or a script of its. What administers the server is not

@@ -44,6 +44,7 @@ impl Core {
             self.stats.forget_times();
         }
         if hooks.has(Hooks::SLOWLOG) {
+            self.note_thresholds();
             self.slowlog.truncate(self.config.slowlog_max_len);
         }
         if hooks.has(Hooks::TRACKING) && self.tracking_is_over() {

@@ -144,6 +144,7 @@ impl Core {
             }
         }
         self.clients.get_mut(client).tracker = Some(Box::new(tracker));
+        self.note_special();
         self.update_interest();
     }
 
@@ -159,6 +160,7 @@ impl Core {
                 }
             }
         }
+        self.note_special();
         self.update_interest();
     }
 
