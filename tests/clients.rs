@@ -1,5 +1,4 @@
-//! Stock client libraries against the real binary: the `redis` crate in RESP2 and RESP3, redis-py
-//! where `KEYLATCH_TEST_PYTHON` names a Python that has it (tests/run sees to that). Not here: raw
+//! The `redis` crate against the real binary, in RESP2 and RESP3. Not here: redis-py (`python`), raw
 //! bytes (`protocol`).
 
 mod common;
@@ -147,24 +146,4 @@ fn fifty_clients_contend_for_one_lock() {
         client.join().expect("no client fails");
     }
     assert_eq!(server.client().say("GET counter"), "$3\r\n500");
-}
-
-#[test]
-fn redis_py_locks() {
-    let Some(python) = std::env::var_os("KEYLATCH_TEST_PYTHON") else {
-        eprintln!("KEYLATCH_TEST_PYTHON is not set: redis-py is left out");
-        return;
-    };
-    let server = Server::start(&[]);
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/clients/locks.py");
-    let output = std::process::Command::new(python)
-        .args([script, &server.port.to_string()])
-        .output()
-        .expect("Python starts");
-    assert!(
-        output.status.success(),
-        "{}{}",
-        String::from_utf8_lossy(&output.stdout),
-        String::from_utf8_lossy(&output.stderr)
-    );
 }
