@@ -51,6 +51,8 @@ pub struct HostInfo {
 const HOOK_EVERY: c_int = 1000;
 /// Garbage that may pile up over short scripts before a full collection (about 0.1 ms of CPU).
 const GARBAGE_BYTES_MAX: usize = 1 << 20;
+/// A scratch buffer that is larger after a script is given back.
+const SCRATCH_BYTES_MAX: usize = 1 << 16;
 
 /// Positions on the main stack that are taken for good.
 pub(super) mod slot {
@@ -238,6 +240,11 @@ impl Host {
         if self.shared.memory.used > self.live_bytes + GARBAGE_BYTES_MAX {
             self.collect();
         }
+        for scratch in [&mut self.shared.scratch, &mut self.shared.scratch2] {
+            if scratch.capacity() > SCRATCH_BYTES_MAX {
+                *scratch = Vec::new();
+            }
+        }
     }
 
     pub(super) fn collect(&mut self) {
@@ -252,11 +259,6 @@ impl Host {
             ffi::lua_gc(self.l, ffi::LUA_GCSTOP, 0);
         }
         self.live_bytes = self.shared.memory.used;
-        for scratch in [&mut self.shared.scratch, &mut self.shared.scratch2] {
-            if scratch.capacity() > 1 << 16 {
-                *scratch = Vec::new();
-            }
-        }
     }
 
     /// Compiles `body` and caches it.
@@ -316,6 +318,7 @@ impl Host {
             // SAFETY: the references were luaL_ref's and nobody has them any more.
             unsafe { ffi::luaL_unref(self.l, ffi::LUA_REGISTRYINDEX, reference) };
         }
+        self.shared.eval_json = super::json::Config::START;
         self.collect();
         reply.ok();
         Ok(())
@@ -437,7 +440,10 @@ unsafe extern "C-unwind" fn hook(l: State, _: *mut ffi::lua_Debug) {
     }
 }
 
-unsafe fn look_around(l: State) -> Answer {
+/// Serves others if the script is over its time; an error if the run is to end.
+///
+/// SAFETY: `l` is a VM's state; nothing of `Shared` is borrowed.
+pub(super) unsafe fn look_around(l: State) -> Answer {
     unsafe {
         let shared = shared(l);
         if shared.killed {

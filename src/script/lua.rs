@@ -71,6 +71,11 @@ pub(super) struct Shared {
     pub scratch2: Vec<u8>,
     /// `LuaReply`'s open aggregates.
     pub frames: Vec<super::convert::Frame>,
+    /// Open arrays and objects of the value that cjson reads or writes.
+    pub json: Vec<super::json::Frame>,
+    /// What scripts and functions have set in cjson.
+    pub eval_json: super::json::Config,
+    pub function_json: super::json::Config,
     /// What the library that is being loaded has registered.
     pub loading: Option<super::functions::Loading>,
     /// Since when a library has been loading.
@@ -90,6 +95,9 @@ impl Shared {
             scratch: Vec::new(),
             scratch2: Vec::new(),
             frames: Vec::new(),
+            json: Vec::new(),
+            eval_json: super::json::Config::START,
+            function_json: super::json::Config::START,
             loading: None,
             load_stopwatch: None,
         })
@@ -251,6 +259,17 @@ pub(super) unsafe fn fail(l: State, text: impl AsRef<[u8]>) -> Answer {
         ffi::lua_concat(l, 2);
     }
     Err(Raise)
+}
+
+/// As `fail`, for a text that is put together: on this frame, since raising may jump over it. What is
+/// longer than any of our texts is cut.
+pub(super) unsafe fn fail_with(l: State, text: std::fmt::Arguments<'_>) -> Raise {
+    let mut room = [0u8; 200];
+    let mut rest = &mut room[..];
+    let _ = std::io::Write::write_fmt(&mut rest, text);
+    let left = rest.len();
+    let _ = unsafe { fail(l, &room[..room.len() - left]) };
+    Raise
 }
 
 /// `bad argument #index to 'f' (text)`.

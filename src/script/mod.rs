@@ -2,11 +2,18 @@
 //! which the engine implements.
 
 mod api;
+mod bits;
 mod cache;
 mod convert;
 mod functions;
 mod host;
+mod json;
+mod json_decode;
+mod json_encode;
+#[cfg(test)]
+mod json_tests;
 mod lua;
+mod out;
 mod payload;
 mod random;
 mod sandbox;

@@ -8,16 +8,17 @@
 //! content instead, so that a script sees no difference.
 
 use super::lua::{
-    Answer, Raise, State, bad_arg, bytes, check_bytes, entry, fail, ffi, push, push_str, set_fn,
+    Answer, Raise, Shared, State, bad_arg, bytes, check_bytes, entry, fail, ffi, push, push_str, set_fn,
+    shared,
 };
-use super::{api, random};
+use super::{api, bits, json, random};
 use std::ffi::{CStr, c_int, c_void};
 
 const READ_ONLY: &str = "Attempt to modify a readonly table";
 
 /// In a front's metatable: the mark at 1, the content at 2, what `getmetatable` shows at 3.
 const MARK: c_int = 1;
-const CONTENT: c_int = 2;
+pub(super) const CONTENT: c_int = 2;
 const SHOWN: c_int = 3;
 
 static MARKER: u8 = 0;
@@ -380,7 +381,6 @@ const SHARED: &[&CStr] = &[
     c"table",
     c"string",
     c"math",
-    c"cjson",
     c"cmsgpack",
     c"struct",
     c"bit",
@@ -433,6 +433,8 @@ pub(super) unsafe fn open_libraries(l: State) {
         open(l, ffi::luaopen_math, c"math");
         random::install(l);
         publish(l, c"math");
+        bits::push_library(l);
+        publish(l, c"bit");
         ffi::lua_settop(l, 0);
     }
 }
@@ -502,6 +504,12 @@ pub(super) unsafe fn push_globals(l: State, version: &str, for_functions: bool) 
         set_fn(l, c"loadstring", entry!(loadstring));
         push_error_handler(l);
         ffi::lua_setfield(l, -2, c"__redis__err__handler".as_ptr());
+        let shared: *mut Shared = shared(l);
+        let json =
+            if for_functions { &raw mut (*shared).function_json } else { &raw mut (*shared).eval_json };
+        json::push_library(l, json);
+        protect(l);
+        ffi::lua_setfield(l, -2, c"cjson".as_ptr());
         api::push_api(l, version, for_functions);
         protect(l);
         ffi::lua_pushvalue(l, -1);

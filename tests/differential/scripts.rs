@@ -93,7 +93,7 @@ const SCRIPTS: &[&str] = &[
     "return {[1]=1, [3]=3}",
     "return pcall(redis.call, 'INCR', 'nosuchnumber', 'x')",
     "local ok, e = pcall(redis.call, 'NOSUCH') return {ok, type(e), e.err or e}",
-    "return 1",
+    "return cjson.encode({1, 'a', true})",
     "return tostring(1e100)",
 ];
 

@@ -1,0 +1,106 @@
+//! `Out`: what a library function writes its result into, counted against the script's memory, and
+//! through which a long one lets the server breathe. Not here: the formats (`json`, `msgpack`, …).
+
+use super::host;
+use super::lua::{Raise, Shared, State, ffi, push, push_str, shared};
+
+/// Steps between two looks at the time.
+const STEPS: u32 = 1 << 12;
+
+/// Raises Lua's own error for want of memory, the one that calls no handler.
+pub(super) unsafe fn out_of_memory(l: State) -> Raise {
+    unsafe {
+        // No allocator has that much, so this does not come back.
+        ffi::lua_newuserdata(l, usize::MAX >> 2);
+        push_str(l, "not enough memory");
+    }
+    Raise
+}
+
+/// The VM's scratch buffer while one function of a library runs. The buffer belongs to `Shared`, so that
+/// an error that jumps over the function loses nothing.
+pub(super) struct Out {
+    l: State,
+    shared: *mut Shared,
+    /// The most bytes that may be written.
+    room: usize,
+    steps: u32,
+}
+
+impl Out {
+    /// Begins an empty result.
+    ///
+    /// SAFETY: `l` is a state of a VM that `lua::open` made, and outlives the value. No other `Out`
+    /// is in use.
+    pub unsafe fn new(l: State) -> Out {
+        let shared: *mut Shared = unsafe { shared(l) };
+        // SAFETY: the VM's `Shared`, alive as long as the VM.
+        let room = unsafe {
+            (*shared).scratch.clear();
+            (*shared).memory.limit.saturating_sub((*shared).memory.used)
+        };
+        Out { l, shared, room, steps: STEPS }
+    }
+
+    fn buffer(&mut self) -> &mut Vec<u8> {
+        // SAFETY: `new`'s promise; nobody else holds a reference to the field while this one lives.
+        unsafe { &mut (*self.shared).scratch }
+    }
+
+    /// What was written.
+    pub fn bytes(&self) -> &[u8] {
+        // SAFETY: as in `buffer`.
+        unsafe { &(*self.shared).scratch }
+    }
+
+    /// Drops what was written.
+    pub fn clear(&mut self) {
+        self.buffer().clear();
+    }
+
+    /// Room for `n` more bytes, or the script's memory does not allow it.
+    pub fn reserve(&mut self, n: usize) -> Result<(), Raise> {
+        let room = self.room;
+        let buffer = self.buffer();
+        let len = buffer.len().saturating_add(n);
+        if len <= buffer.capacity() {
+            return Ok(());
+        }
+        if len > room {
+            // SAFETY: `new`'s promise.
+            return Err(unsafe { out_of_memory(self.l) });
+        }
+        let wanted = len.max(buffer.capacity() * 2).max(64).min(room);
+        buffer.reserve_exact(wanted - buffer.len());
+        Ok(())
+    }
+
+    pub fn put(&mut self, bytes: &[u8]) -> Result<(), Raise> {
+        self.reserve(bytes.len())?;
+        self.buffer().extend_from_slice(bytes);
+        Ok(())
+    }
+
+    pub fn byte(&mut self, byte: u8) -> Result<(), Raise> {
+        self.put(&[byte])
+    }
+
+    /// Pushes what was written as a string.
+    ///
+    /// SAFETY: there is a slot for it.
+    pub unsafe fn push(&self) {
+        unsafe { push(self.l, self.bytes()) }
+    }
+
+    /// One step of a loop that a script can make long: now and then the server serves others, and
+    /// may find that the script is to end.
+    pub fn step(&mut self) -> Result<(), Raise> {
+        self.steps -= 1;
+        if self.steps > 0 {
+            return Ok(());
+        }
+        self.steps = STEPS;
+        // SAFETY: `new`'s promise; no reference into `Shared` is held here.
+        unsafe { host::look_around(self.l) }.map(|_| ())
+    }
+}
