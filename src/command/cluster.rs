@@ -307,9 +307,36 @@ fn node_id(core: &Core) -> &str {
     &core.identity.run_id
 }
 
-/// The port that nodes would talk to each other by.
-fn bus_port(core: &Core) -> u32 {
-    u32::from(core.identity.port) + 10_000
+/// Where this node is to be found, as the client is told: what cluster-announce-ip and -port say,
+/// else the address by which a client on loopback has come. To others the address is empty, which
+/// says "where you asked"; a node of Redis's says so to all until another has told it its own, but
+/// ioredis goes nowhere then.
+struct Endpoint {
+    ip: String,
+    port: u16,
+}
+
+impl Endpoint {
+    fn of(ctx: &Context<'_>) -> Endpoint {
+        let (core, config) = (&*ctx.core, &ctx.core.config);
+        let port = match config.cluster_announce_port {
+            0 => core.identity.port,
+            announced => announced,
+        };
+        let ip = match config.cluster_announce_ip.is_empty() {
+            false => String::from_utf8_lossy(&config.cluster_announce_ip).into_owned(),
+            true => loopback(&core.clients.get(ctx.client).laddr).unwrap_or_default(),
+        };
+        Endpoint { ip, port }
+    }
+}
+
+/// The host of `address` (`host:port`) if it is a loopback address.
+fn loopback(address: &str) -> Option<String> {
+    let (host, _) = address.rsplit_once(':')?;
+    let host = host.trim_start_matches('[').trim_end_matches(']');
+    let ip: std::net::IpAddr = host.parse().ok()?;
+    ip.is_loopback().then(|| host.to_owned())
 }
 
 fn read_only(ctx: &mut Context<'_>, reply: &mut dyn Reply, on: bool) -> Answer {
@@ -342,12 +369,12 @@ fn info(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answe
 
 fn nodes(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
     enabled(ctx.core)?;
-    let core = &*ctx.core;
+    let Endpoint { ip, port } = Endpoint::of(ctx);
+    // The port after the `@` is where nodes would talk to each other.
     let line = format!(
-        "{} :{}@{} myself,master - 0 0 0 connected 0-{}\n",
-        node_id(core),
-        core.identity.port,
-        bus_port(core),
+        "{} {ip}:{port}@{} myself,master - 0 0 0 connected 0-{}\n",
+        node_id(ctx.core),
+        u32::from(ctx.core.identity.port) + 10_000,
         SLOTS - 1
     );
     reply.verbatim(b"txt", line.as_bytes());
@@ -361,11 +388,12 @@ fn slots(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answ
     reply.integer(0);
     reply.integer(i64::from(SLOTS) - 1);
     reply.array(4);
-    // An empty address says: the one that you asked.
-    reply.text("");
-    reply.integer(ctx.core.identity.port.into());
+    let Endpoint { ip, port } = Endpoint::of(ctx);
+    reply.text(&ip);
+    reply.integer(port.into());
     reply.text(node_id(ctx.core));
-    reply.array(0);
+    // What else there is to know of the node, a host name for one: nothing.
+    reply.map(0);
     Ok(Outcome::Done)
 }
 
@@ -380,14 +408,15 @@ fn shards(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Ans
     reply.text("nodes");
     reply.array(1);
     reply.map(7);
+    let Endpoint { ip, port } = Endpoint::of(ctx);
     reply.text("id");
     reply.text(node_id(ctx.core));
     reply.text("port");
-    reply.integer(ctx.core.identity.port.into());
+    reply.integer(port.into());
     reply.text("ip");
-    reply.text("");
+    reply.text(&ip);
     reply.text("endpoint");
-    reply.text("");
+    reply.text(&ip);
     reply.text("role");
     reply.text("master");
     reply.text("replication-offset");

@@ -1,6 +1,7 @@
-//! The server itself: TIME, SHUTDOWN. Not here: CONFIG, INFO and DEBUG, which have files of their
+//! The server itself: TIME, SHUTDOWN, and MODULE, which has none to list. Not here: CONFIG, INFO and DEBUG, which have files of their
 //! own, and the way a stop is carried out (`server`).
 
+use super::help;
 use crate::base::error::CommandError;
 use crate::engine::core::Shutdown;
 use crate::engine::spec::{Arity, Context, Flags, Group, Handler, Outcome, Spec};
@@ -39,7 +40,63 @@ pub const COMMANDS: &[Spec] = &[
         handler: Handler::Server(shutdown),
         ..Spec::NONE
     },
+    Spec {
+        name: "module",
+        group: Group::Server,
+        since: "4.0.0",
+        complexity: "Depends on subcommand.",
+        summary: "Holds the commands about modules, of which there are none.",
+        arity: Arity::AtLeast(2),
+        subcommands: &[
+            Spec {
+                name: "list",
+                complexity: "O(N) where N is the number of loaded modules.",
+                summary: "Lists the modules: none.",
+                arity: Arity::Exactly(2),
+                flags: Flags::ADMIN.or(Flags::NOSCRIPT),
+                tips: &["nondeterministic_output_order"],
+                handler: Handler::Server(|_, _, reply| {
+                    reply.array(0);
+                    Ok(Outcome::Done)
+                }),
+                ..MODULE
+            },
+            Spec {
+                name: "load",
+                synopsis: "path [arg [arg ...]]",
+                summary: "Would load a module.",
+                arity: Arity::AtLeast(3),
+                ..MODULE
+            },
+            Spec {
+                name: "loadex",
+                since: "7.0.0",
+                synopsis: "path [CONFIG name value [CONFIG name value ...]] [ARGS args [args ...]]",
+                summary: "Would load a module and configure it.",
+                arity: Arity::AtLeast(3),
+                ..MODULE
+            },
+            Spec {
+                name: "unload",
+                synopsis: "name",
+                summary: "Would unload a module.",
+                arity: Arity::Exactly(3),
+                ..MODULE
+            },
+            help::entry(Group::Server, "5.0.0"),
+        ],
+        ..Spec::NONE
+    },
 ];
+
+/// What would change the list of modules: refused.
+const MODULE: Spec = Spec {
+    group: Group::Server,
+    since: "4.0.0",
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::NO_ASYNC_LOADING),
+    handler: Handler::Server(|_, _, _| Err(CommandError::fixed("ERR keylatch loads no modules"))),
+    ..Spec::NONE
+};
 
 fn time(ctx: &mut Context<'_>, _: &Args<'_>, reply: &mut dyn Reply) -> Answer {
     let micros = ctx.core.turn.micros();

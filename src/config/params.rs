@@ -258,6 +258,10 @@ fields! {
         "tracking-table-max-keys", Kind::Int(0, i64::MAX), "1000000", Mutable, TRACKING;
     "Be a cluster of one node that owns all slots."
     cluster_enabled: bool = "cluster-enabled", Kind::YesNo, "no", Fixed, NONE;
+    "The address that a cluster's node tells; empty: loopback to who is there, none to others."
+    cluster_announce_ip: Vec<u8> = "cluster-announce-ip", Kind::Text, "", Mutable, NONE;
+    "The port that a cluster's node tells; 0: the one that it listens on."
+    cluster_announce_port: u16 = "cluster-announce-port", Kind::Int(0, 65535), "0", Mutable, NONE;
     "Bytes up to which PFADD keeps the sparse form."
     hll_sparse_max_bytes: u64 =
         "hll-sparse-max-bytes", Kind::Memory(0, i64::MAX as u64), "3000", Mutable, NONE;
