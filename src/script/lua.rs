@@ -73,6 +73,8 @@ pub(super) struct Shared {
     pub frames: Vec<super::convert::Frame>,
     /// Open arrays and objects of the value that cjson reads or writes.
     pub json: Vec<super::json::Frame>,
+    /// The same of cmsgpack.
+    pub msgpack: Vec<super::msgpack::Frame>,
     /// What scripts and functions have set in cjson.
     pub eval_json: super::json::Config,
     pub function_json: super::json::Config,
@@ -96,6 +98,7 @@ impl Shared {
             scratch2: Vec::new(),
             frames: Vec::new(),
             json: Vec::new(),
+            msgpack: Vec::new(),
             eval_json: super::json::Config::START,
             function_json: super::json::Config::START,
             loading: None,

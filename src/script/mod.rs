@@ -13,7 +13,11 @@ mod json_encode;
 #[cfg(test)]
 mod json_tests;
 mod lua;
+mod msgpack;
 mod out;
+mod packing;
+#[cfg(test)]
+mod packing_tests;
 mod payload;
 mod random;
 mod sandbox;

@@ -84,6 +84,13 @@ impl Out {
     pub fn byte(&mut self, byte: u8) -> Result<(), Raise> {
         self.put(&[byte])
     }
+    /// `n` times `byte`.
+    pub fn fill(&mut self, byte: u8, n: usize) -> Result<(), Raise> {
+        self.reserve(n)?;
+        let len = self.buffer().len();
+        self.buffer().resize(len + n, byte);
+        Ok(())
+    }
 
     /// Pushes what was written as a string.
     ///

@@ -11,7 +11,7 @@ use super::lua::{
     Answer, Raise, Shared, State, bad_arg, bytes, check_bytes, entry, fail, ffi, push, push_str, set_fn,
     shared,
 };
-use super::{api, bits, json, random};
+use super::{api, bits, json, msgpack, packing, random};
 use std::ffi::{CStr, c_int, c_void};
 
 const READ_ONLY: &str = "Attempt to modify a readonly table";
@@ -435,6 +435,10 @@ pub(super) unsafe fn open_libraries(l: State) {
         publish(l, c"math");
         bits::push_library(l);
         publish(l, c"bit");
+        msgpack::push_library(l);
+        publish(l, c"cmsgpack");
+        packing::push_library(l);
+        publish(l, c"struct");
         ffi::lua_settop(l, 0);
     }
 }
