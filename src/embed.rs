@@ -7,6 +7,7 @@ use crate::base::clock::{Clock, UnixMs};
 use crate::command::table::table;
 use crate::config::Config;
 use crate::engine::core::Core;
+use crate::engine::locks;
 use crate::engine::{Door, Engine};
 use crate::keyspace::access::Limits;
 use crate::keyspace::{Access, Encoding, Event, Ttl};
@@ -85,7 +86,7 @@ impl Builder {
         self.param("maxmemory", bytes)
     }
 
-    /// `lock-history-len`: how many events of locks are remembered.
+    /// `lock-history-len`: how many events of locks are remembered; without it 10,000, and 0: none.
     #[must_use]
     pub fn lock_history(self, events: u64) -> Self {
         self.param("lock-history-len", events)
@@ -108,7 +109,8 @@ impl Builder {
     /// Starts the server on a thread of its own. It accepts when this returns.
     pub fn start(self) -> Result<Server, StartError> {
         let mut config = Config::default();
-        let ours = [("bind", "127.0.0.1"), ("port", "0")];
+        let history = locks::DEFAULT_LEN.to_string();
+        let ours = [("bind", "127.0.0.1"), ("port", "0"), ("lock-history-len", &history)];
         let asked = self.params.iter().map(|(name, value)| (name.as_str(), value.as_str()));
         for (name, value) in ours.into_iter().chain(asked) {
             config.preset(name, value).map_err(StartError::Config)?;

@@ -5,7 +5,7 @@ use super::matching::{self, Match};
 use super::options::{Condition, SetOptions};
 use super::string::store;
 use crate::base::error::CommandError;
-use crate::engine::spec::{Arity, Begin, Find, Flags, Group, Handler, KeySpec, Spec};
+use crate::engine::spec::{Arity, Begin, Find, Flags, Group, Handler, KeySpec, LockPart, Spec};
 use crate::keyspace::{Access, Event, Slot};
 use crate::resp::{Args, Reply};
 
@@ -23,6 +23,7 @@ pub const COMMANDS: &[Spec] = &[
         arity: Arity::AtLeast(2),
         flags: Flags::WRITE.or(Flags::FAST),
         keys: &[KeySpec::one(1, &["RW", "delete"])],
+        lock: LockPart::RemoveIf,
         handler: Handler::Keys(delex),
         ..Spec::NONE
     },
@@ -35,6 +36,7 @@ pub const COMMANDS: &[Spec] = &[
         arity: Arity::Exactly(3),
         flags: Flags::WRITE.or(Flags::FAST),
         keys: &[KeySpec::one(1, &["RM", "delete"])],
+        lock: LockPart::RemoveIf,
         handler: Handler::Keys(delifeq),
         ..Spec::NONE
     },
@@ -68,6 +70,7 @@ pub const COMMANDS: &[Spec] = &[
             notes: "",
         }],
         tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
+        lock: LockPart::Store,
         handler: Handler::Keys(msetex),
         ..Spec::NONE
     },

@@ -3,7 +3,7 @@
 
 use super::options::{ExpireOptions, From, Unit, absolute};
 use crate::base::error::CommandError;
-use crate::engine::spec::{Arity, Flags, Group, Handler, KeySpec, Spec};
+use crate::engine::spec::{Arity, Flags, Group, Handler, KeySpec, LockPart, Spec};
 use crate::keyspace::{Access, Event};
 use crate::resp::{Args, Reply};
 
@@ -15,6 +15,7 @@ const EXPIRE: Spec = Spec {
     arity: Arity::AtLeast(3),
     flags: Flags::WRITE.or(Flags::FAST),
     keys: &[KeySpec::one(1, &["RW", "update"])],
+    lock: LockPart::Renew,
     history: &[
         ("7.0.0", "`NX`, `XX`, `GT` and `LT`."),
         ("keylatch", "`IFEQ`, an extension that no other server has: only while the value is this one."),

@@ -4,7 +4,7 @@
 use super::options;
 use crate::base::clock::UnixMs;
 use crate::base::error::CommandError;
-use crate::engine::spec::{Arity, Flags, Group, Handler, KeySpec, Spec};
+use crate::engine::spec::{Arity, Flags, Group, Handler, KeySpec, LockPart, Spec};
 use crate::keyspace::{Access, Encoding, Event, Slot, Ttl};
 use crate::resp::{Args, Reply};
 
@@ -39,6 +39,7 @@ pub const COMMANDS: &[Spec] = &[
         flags: WRITE,
         keys: &[KeySpec::range(1, -1, 1, &["RM", "delete"])],
         tips: SUM,
+        lock: LockPart::Remove,
         handler: Handler::Keys(del),
         ..Spec::NONE
     },
@@ -52,6 +53,7 @@ pub const COMMANDS: &[Spec] = &[
         flags: WRITE.or(FAST),
         keys: &[KeySpec::range(1, -1, 1, &["RM", "delete"])],
         tips: SUM,
+        lock: LockPart::Remove,
         handler: Handler::Keys(del),
         ..Spec::NONE
     },

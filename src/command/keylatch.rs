@@ -1,7 +1,7 @@
 //! KEYLATCH: what a test asks of its double and no Redis has. Guarded by enable-test-commands. An
 //! extension of ours. Not here: what is done (`engine`), the same from Rust (`embed`).
 
-use super::help;
+use super::{help, locks};
 use crate::base::chance::Chance;
 use crate::base::clock::UnixMs;
 use crate::base::error::CommandError;
@@ -13,7 +13,8 @@ type Answer = Result<Outcome, CommandError>;
 const FLAGS: Flags =
     Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::LOADING).or(Flags::STALE).or(Flags::TEST).or(Flags::EXTENSION);
 
-const SUB: Spec = Spec { group: Group::Server, since: "7.2.4", flags: FLAGS, ..Spec::NONE };
+/// What its subcommands have in common.
+pub const SUB: Spec = Spec { group: Group::Server, since: "7.2.4", flags: FLAGS, ..Spec::NONE };
 
 /// The entries.
 pub const COMMANDS: &[Spec] = &[Spec {
@@ -48,6 +49,10 @@ pub const COMMANDS: &[Spec] = &[Spec {
             handler: Handler::Server(reset),
             ..SUB
         },
+        locks::LOCKS,
+        locks::HISTORY,
+        locks::FINDINGS,
+        locks::GUARD,
         help::entry(Group::Server, "7.2.4"),
     ],
     ..SUB

@@ -26,6 +26,9 @@ pub mod latency;
 pub mod latency_text;
 pub mod lcs;
 mod listing;
+pub mod locks;
+#[cfg(test)]
+mod locks_tests;
 pub mod lolwut;
 pub mod matching;
 pub mod memory;

@@ -3,7 +3,7 @@
 
 use crate::base::error::CommandError;
 use crate::base::glob;
-use crate::engine::spec::{Arity, Flags, Group, Handler, Spec};
+use crate::engine::spec::{Arity, Flags, Group, Handler, LockPart, Spec};
 use crate::keyspace::{Access, Slot};
 use crate::resp::{Args, Reply};
 
@@ -23,6 +23,7 @@ pub const COMMANDS: &[Spec] = &[
         flags: Flags::READONLY,
         tips: &["request_policy:all_shards", "nondeterministic_output_order"],
         acl: &["dangerous"],
+        lock: LockPart::Walk,
         handler: Handler::Keys(keys_matching),
         ..Spec::NONE
     },

@@ -84,7 +84,8 @@ impl Room {
         }
     }
 
-    fn step(&mut self, line: &str) -> Vec<String> {
+    /// Takes one step; returns what each client was sent then.
+    pub fn step(&mut self, line: &str) -> Vec<String> {
         let mut said = BTreeMap::new();
         if let Some(ms) = line.strip_prefix("@advance ") {
             self.core().advance(ms.parse().unwrap_or_else(|_| panic!("{line}")));

@@ -3,7 +3,7 @@
 
 use super::options::{self, Expiry, From, Lifetime, SetOptions, Unit};
 use crate::base::error::CommandError;
-use crate::engine::spec::{Arity, Flags, Group, Handler, Key, KeySpec, Spec, VARIABLE};
+use crate::engine::spec::{Arity, Flags, Group, Handler, Key, KeySpec, LockPart, Spec, VARIABLE};
 use crate::keyspace::{Access, Encoding, Event, Slot, Ttl};
 use crate::resp::{Args, Reply};
 
@@ -41,6 +41,7 @@ pub const COMMANDS: &[Spec] = &[
             ("7.0.0", "`NX` together with `GET`."),
             ("8.4.0", "`IFEQ`, `IFNE`, `IFDEQ` and `IFDNE`."),
         ],
+        lock: LockPart::Store,
         handler: Handler::Keys(set),
         ..STRING
     },
@@ -77,6 +78,7 @@ pub const COMMANDS: &[Spec] = &[
         arity: Arity::Exactly(2),
         flags: WRITE.or(FAST),
         keys: &[KeySpec::one(1, &["RW", "access", "delete"])],
+        lock: LockPart::Remove,
         handler: Handler::Keys(getdel),
         ..STRING
     },
@@ -88,6 +90,7 @@ pub const COMMANDS: &[Spec] = &[
         flags: WRITE_GROW.or(FAST),
         keys: &[KeySpec::one(1, &["RW", "access", "update"])],
         deprecated: ("6.2.0", "`SET` with the `!GET` argument"),
+        lock: LockPart::Store,
         handler: Handler::Keys(getset),
         ..STRING
     },
@@ -98,6 +101,7 @@ pub const COMMANDS: &[Spec] = &[
         arity: Arity::Exactly(3),
         flags: WRITE_GROW.or(FAST),
         keys: &[KeySpec::one(1, &["OW", "insert"])],
+        lock: LockPart::StoreNew,
         handler: Handler::Keys(setnx),
         ..STRING
     },
@@ -109,6 +113,7 @@ pub const COMMANDS: &[Spec] = &[
         arity: Arity::Exactly(4),
         flags: WRITE_GROW,
         keys: &[KeySpec::one(1, &["OW", "update"])],
+        lock: LockPart::Store,
         handler: Handler::Keys(|keys, args, reply| setex(keys, args, reply, Unit::Seconds, "setex")),
         ..STRING
     },
@@ -120,6 +125,7 @@ pub const COMMANDS: &[Spec] = &[
         arity: Arity::Exactly(4),
         flags: WRITE_GROW,
         keys: &[KeySpec::one(1, &["OW", "update"])],
+        lock: LockPart::Store,
         handler: Handler::Keys(|keys, args, reply| setex(keys, args, reply, Unit::Millis, "psetex")),
         ..STRING
     },
@@ -145,6 +151,7 @@ pub const COMMANDS: &[Spec] = &[
         flags: WRITE_GROW,
         keys: &[KeySpec::range(1, -1, 2, &["OW", "update"])],
         tips: &["request_policy:multi_shard", "response_policy:all_succeeded"],
+        lock: LockPart::Store,
         handler: Handler::Keys(mset),
         ..STRING
     },
@@ -158,6 +165,7 @@ pub const COMMANDS: &[Spec] = &[
         flags: WRITE_GROW,
         keys: &[KeySpec::range(1, -1, 2, &["OW", "insert"])],
         tips: &["request_policy:multi_shard", "response_policy:agg_min"],
+        lock: LockPart::StoreNew,
         handler: Handler::Keys(msetnx),
         ..STRING
     },

@@ -6,6 +6,8 @@ use super::blocking::{self, Pause, Wait};
 use super::clients::Clients;
 use super::figures::LuaFigures;
 use super::latency::LatencyEvents;
+use super::locks::book::Book;
+use super::locks::observe::Watcher;
 use super::pubsub::PubSub;
 use super::reconfigure::Outside;
 use super::reset::Start;
@@ -104,10 +106,15 @@ pub struct Core {
     pub monitors: Vec<usize>,
     pub slowlog: SlowLog,
     pub latency: LatencyEvents,
+    /// The book of locks, where one is kept (lock-history-len).
+    pub book: Option<Box<Book>>,
+    /// What it sees of the request that runs.
+    pub(super) lock_watcher: Watcher,
     pub pause: Option<Pause>,
     /// Clients that wait for replicas.
     pub waiting: Vec<usize>,
-    /// Something out of the ordinary is in force (a pause, a tracking client, a monitor, a cluster):
+    /// Something out of the ordinary is in force (a pause, a tracking client, a monitor, a cluster,
+    /// the book of locks):
     /// the one look that a server without pays for.
     special: bool,
     /// Commands that take as long are looked at for the slow log and LATENCY.
@@ -156,6 +163,8 @@ impl Core {
             memory_at_start: crate::base::memory::allocated(),
             clock,
             chance,
+            book: super::locks::of(&config),
+            lock_watcher: Watcher::default(),
             config,
             start,
             table,
@@ -286,12 +295,23 @@ impl Core {
         self.special = self.config.cluster_enabled
             || self.pause.is_some()
             || self.tracking.is_used()
-            || !self.monitors.is_empty();
+            || !self.monitors.is_empty()
+            || self.book.is_some();
     }
 
     /// What follows from a command that has run, for those who track or monitor.
     #[cold]
-    fn finish_special(&mut self, client: usize, command: &'static Command, args: &Args<'_>, origin: Origin) {
+    fn finish_special(
+        &mut self,
+        client: usize,
+        command: &'static Command,
+        args: &Args<'_>,
+        origin: Origin,
+        failed: bool,
+    ) {
+        if self.book.is_some() {
+            self.note_in_book(client, command, args, origin, failed);
+        }
         if self.clients.get(client).tracker.is_some() {
             self.remember_read(client, command, args);
         }
@@ -408,6 +428,9 @@ impl Core {
         reply: &mut dyn Reply,
     ) -> Result<Outcome, CommandError> {
         let now = self.now();
+        if self.special && self.book.is_some() {
+            self.look_at_locks(client, command, args, origin);
+        }
         match command.spec.handler {
             Handler::Keys(run) => {
                 // A pause keeps the data as it is; what reads must not even sweep.
@@ -453,7 +476,7 @@ impl Core {
             self.settle();
         }
         if self.special {
-            self.finish_special(client, command, args, origin);
+            self.finish_special(client, command, args, origin, failed.is_some());
         }
     }
 
@@ -522,6 +545,7 @@ impl Core {
 
     /// The client's connection has ended; so has what it held.
     pub fn disconnect(&mut self, client: usize) {
+        self.note_departure(client);
         self.unwatch(client);
         self.unsubscribe_from_all(client);
         self.untrack(client);

@@ -10,6 +10,7 @@ pub mod faults;
 pub mod figures;
 pub mod keys;
 pub mod latency;
+pub mod locks;
 pub mod monitor;
 pub mod pubsub;
 pub mod reconfigure;

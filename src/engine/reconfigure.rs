@@ -50,6 +50,9 @@ impl Core {
         if hooks.has(Hooks::TRACKING) && self.tracking_is_over() {
             self.limit_tracking();
         }
+        if hooks.has(Hooks::LOCKS) {
+            self.reopen_book();
+        }
         if hooks.has(Hooks::NOTIFY) {
             self.effects.classes = self.config.notify_keyspace_events.0;
             self.update_interest();

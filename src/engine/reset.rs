@@ -27,6 +27,7 @@ impl Core {
     /// Puts all back as it was at the start, but for scripts and connections. `Err`: a parameter
     /// that could not be put back.
     pub fn reset(&mut self) -> Result<(), (Hooks, String)> {
+        self.turn_page_of_book();
         let limits = Limits::NONE;
         let now = self.now();
         for db in 0..self.keyspace.count() {

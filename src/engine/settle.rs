@@ -16,6 +16,7 @@ impl Core {
                 Change::Flushed { db, old } => {
                     flushed = true;
                     self.break_watches_flushed(db, &old);
+                    self.note_flushed(db);
                     if !old.is_empty() {
                         self.reaper.push_back(old);
                     }
@@ -33,7 +34,12 @@ impl Core {
                         self.invalidate(&key, None);
                     }
                 }
-                Change::Swapped(a, b) => self.break_watches_swapped(a, b),
+                Change::Swapped(a, b) => {
+                    self.break_watches_swapped(a, b);
+                    if let Some(book) = &mut self.book {
+                        book.swapped(a, b);
+                    }
+                }
             }
         }
         if flushed {

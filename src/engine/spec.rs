@@ -196,7 +196,29 @@ pub struct Spec {
     /// Which arguments are passwords and the like: MONITOR and SLOWLOG do not show them.
     pub secret: Option<fn(&Args<'_>, usize) -> bool>,
     pub subcommands: &'static [Spec],
+    /// What it may be to a lock.
+    pub lock: LockPart,
     pub handler: Handler,
+}
+
+/// What a command may be to a lock: the book of locks (`engine::locks`) reads the rest from the
+/// arguments and from what became of the key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LockPart {
+    /// Nothing that the key itself does not tell.
+    None,
+    /// Stores a whole value; with `NX` it takes, with `IFEQ` it renews or hands over.
+    Store,
+    /// The same where the key is not there yet, and only then.
+    StoreNew,
+    /// Removes keys, whatever they hold.
+    Remove,
+    /// Removes a key if it holds what the arguments say; without, whatever it holds.
+    RemoveIf,
+    /// Sets a deadline; 0 says that there was nothing to set it on.
+    Renew,
+    /// Looks at every key there is.
+    Walk,
 }
 
 impl Spec {
@@ -218,6 +240,7 @@ impl Spec {
         deprecated: ("", ""),
         secret: None,
         subcommands: &[],
+        lock: LockPart::None,
         handler: Handler::Container,
     };
 }

@@ -1,0 +1,502 @@
+//! What a command did to locks, made out by looking at its keys before and after it. Not here: what
+//! is kept of it (`book`), what is wrong with it (`findings`).
+//!
+//! Nothing is looked at but keys that are locks, or that the command would make one: a SET without
+//! NX costs one lookup in the book, a GET nothing. An expiry is noted when somebody looks next, at
+//! the moment of the deadline.
+
+use super::book::{Book, Deed, Did};
+use super::findings;
+use crate::base::clock::UnixMs;
+use crate::engine::core::{Core, Origin};
+use crate::engine::keys;
+use crate::engine::spec::{Arity, Find, Flags, Group, Handler, LockPart};
+use crate::engine::table::Command;
+use crate::engine::watch::Watched;
+use crate::keyspace::Keyspace;
+use crate::resp::Args;
+use smallvec::SmallVec;
+use std::rc::Rc;
+
+/// A key as it was before the command that runs.
+struct Before {
+    /// Which argument it is.
+    at: usize,
+    existed: bool,
+    deadline: Option<UnixMs>,
+    /// It held what the book says, so that a change can be told.
+    held: bool,
+}
+
+/// A key that a script, or a transaction's client, has looked at before it acts.
+struct Looked {
+    db: usize,
+    key: Box<[u8]>,
+    existed: bool,
+    /// The value itself was read.
+    value: bool,
+}
+
+/// What is known of the request that runs.
+#[derive(Default)]
+pub struct Watcher {
+    before: SmallVec<[Before; 2]>,
+    /// Changes to the data before the command.
+    dirty: u64,
+    looked: Vec<Looked>,
+    /// What clients read while they watched it: the client's place, the database, the key.
+    read_under_watch: Vec<(usize, usize, Box<[u8]>)>,
+}
+
+/// Reads under a watch that are remembered, over all clients.
+const READS_MAX: usize = 10_000;
+/// The longest command that is kept, and the longest argument in it, bytes.
+const COMMAND_MAX: usize = 400;
+const ARG_MAX: usize = 120;
+
+/// What the options of a command that stores, removes or renews ask for.
+#[derive(Default)]
+struct Conditions<'a> {
+    /// NX.
+    new: bool,
+    /// IFEQ or IFDEQ.
+    equal: bool,
+    /// Any other condition that can keep it from acting.
+    other: bool,
+    compare: Option<&'a [u8]>,
+}
+
+fn conditions<'a>(command: &Command, args: &Args<'a>) -> Conditions<'a> {
+    let mut found = Conditions::default();
+    let find = command.spec.keys.first().map(|keys| keys.find);
+    let mut at = match (command.spec.lock, find) {
+        (LockPart::StoreNew, _) => {
+            found.new = true;
+            return found;
+        }
+        (LockPart::RemoveIf, _) if args.len() == 3 => {
+            found.equal = true;
+            found.compare = args.try_get(2);
+            return found;
+        }
+        (LockPart::RemoveIf, _) => 2,
+        (LockPart::Renew, _) => 3,
+        (LockPart::Store, Some(Find::KeyNum(..))) => {
+            2 + 2 * args
+                .int(1)
+                .ok()
+                .and_then(|count| usize::try_from(count).ok())
+                .unwrap_or(0)
+                .min(args.len())
+        }
+        (LockPart::Store, Some(Find::Range(0, ..))) if matches!(command.spec.arity, Arity::AtLeast(_)) => 3,
+        _ => return found,
+    };
+    while at < args.len() {
+        let is = |word| args.is(at, word);
+        if is("ifeq") || is("ifdeq") {
+            found.equal = true;
+            found.compare = args.try_get(at + 1);
+            at += 1;
+        } else if is("ifne") || is("ifdne") {
+            found.other = true;
+            at += 1;
+        } else if is("nx") && command.spec.lock == LockPart::Store {
+            found.new = true;
+        } else if is("nx") || is("xx") || is("gt") || is("lt") {
+            found.other = true;
+        } else if is("ex") || is("px") || is("exat") || is("pxat") {
+            at += 1;
+        }
+        at += 1;
+    }
+    found
+}
+
+/// The arguments that are keys.
+fn key_places(command: &Command, args: &Args<'_>) -> SmallVec<[usize; 4]> {
+    let one = matches!(command.spec.keys, [keys] if matches!(keys.find, Find::Range(0, ..)));
+    match command.first_key {
+        Some(at) if one && at < args.len() => SmallVec::from_slice(&[at]),
+        _ if command.spec.keys.is_empty() => SmallVec::new(),
+        _ => keys::of(command.spec, args).into_iter().flatten().map(|key| key.at).collect(),
+    }
+}
+
+/// The value and the deadline of a key that is there.
+fn look<'k>(
+    keyspace: &'k Keyspace,
+    db: usize,
+    key: &[u8],
+    now: UnixMs,
+) -> Option<(&'k [u8], Option<UnixMs>)> {
+    let db = keyspace.db(db);
+    let slot = db.find(key);
+    if !slot.is_some() {
+        return None;
+    }
+    let deadline = db.deadline(slot);
+    deadline.is_none_or(|deadline| deadline > now).then(|| (db.value(slot), deadline))
+}
+
+/// The command as it could be typed, cut where it is long.
+fn line(command: &Command, args: &Args<'_>, origin: Origin) -> Rc<str> {
+    let mut text = String::with_capacity(96);
+    for (i, arg) in args.all().iter().enumerate() {
+        if text.len() > COMMAND_MAX {
+            text.push_str(" …");
+            break;
+        }
+        if i > 0 {
+            text.push(' ');
+        }
+        let arg = if command.is_secret(args, i) { crate::engine::monitor::REDACTED } else { arg };
+        let shown = &arg[..arg.len().min(ARG_MAX)];
+        let plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
+        match std::str::from_utf8(shown) {
+            Ok(word) if !word.is_empty() && shown.iter().all(plain) => text.push_str(word),
+            _ => {
+                text.push('"');
+                text.push_str(&shown.escape_ascii().to_string().replace("\\'", "'"));
+                text.push('"');
+            }
+        }
+        if shown.len() < arg.len() {
+            text.push('…');
+        }
+    }
+    if origin == Origin::Script {
+        text.push_str("  (in a script)");
+    }
+    text.into()
+}
+
+impl Core {
+    /// Before a command runs.
+    #[inline(never)]
+    pub(in crate::engine) fn look_at_locks(
+        &mut self,
+        client: usize,
+        command: &'static Command,
+        args: &Args<'_>,
+        origin: Origin,
+    ) {
+        let now = self.now();
+        let db = self.clients.get(client).db;
+        let Some(book) = self.book.as_deref_mut() else { return };
+        let watcher = &mut self.lock_watcher;
+        if origin == Origin::Client {
+            if self.script.is_some() {
+                return; // a visitor while a script overruns: what the script has seen stays
+            }
+            book.unit += 1;
+            watcher.looked.clear();
+            if command.has(Flags::RUNS_QUEUE) && !watcher.read_under_watch.is_empty() {
+                watcher.begin_transaction(client, &self.clients.get(client).watched);
+            }
+        }
+        watcher.before.clear();
+        watcher.dirty = self.effects.dirty - self.effects.expired;
+        if !command.has(Flags::WRITE) || !matches!(command.spec.handler, Handler::Keys(_)) {
+            return;
+        }
+        let part = command.spec.lock;
+        let stores = matches!(part, LockPart::Store | LockPart::StoreNew);
+        let takes = stores && conditions(command, args).new;
+        for at in key_places(command, args) {
+            let key = args.get(at);
+            let known = book.find(db, key).is_some();
+            if !known {
+                let scripted = stores && origin != Origin::Client && watcher.saw_it_missing(db, key);
+                let named = stores && book.has_pattern() && book.names(key);
+                if !(named || ((takes || scripted) && book.may_learn(key))) {
+                    continue;
+                }
+            }
+            let is = look(&self.keyspace, db, key, now);
+            if known {
+                book.reconcile(db, key, now, is);
+            }
+            watcher.before.push(Before {
+                at,
+                existed: is.is_some(),
+                deadline: is.and_then(|(_, deadline)| deadline),
+                held: known && book.find(db, key).is_some_and(|lock| lock.hold.is_some()),
+            });
+        }
+    }
+
+    /// After it has run, and `failed` or not.
+    #[inline(never)]
+    pub(in crate::engine) fn note_in_book(
+        &mut self,
+        client: usize,
+        command: &'static Command,
+        args: &Args<'_>,
+        origin: Origin,
+        failed: bool,
+    ) {
+        if self.script.is_some() && origin == Origin::Client {
+            return;
+        }
+        let now = self.now();
+        let db = self.clients.get(client).db;
+        let Some(book) = self.book.as_deref_mut() else { return };
+        let watcher = &mut self.lock_watcher;
+        let is_keys = matches!(command.spec.handler, Handler::Keys(_));
+        if failed {
+            watcher.before.clear();
+        } else if is_keys && command.has(Flags::READONLY) {
+            let watches = origin == Origin::Client && !self.clients.get(client).watched.is_empty();
+            if origin == Origin::Script || watches {
+                let value = command.spec.group == Group::String;
+                for at in key_places(command, args) {
+                    let key = args.get(at);
+                    let existed = look(&self.keyspace, db, key, now).is_some();
+                    if origin == Origin::Script {
+                        watcher.looked.push(Looked { db, key: key.into(), existed, value });
+                    } else if value && watcher.read_under_watch.len() < READS_MAX {
+                        watcher.read_under_watch.push((client, db, key.into()));
+                    }
+                }
+            }
+            if command.spec.lock == LockPart::Walk {
+                let who = book.who(&self.clients, client);
+                let found = findings::keys_walk(&who, &line(command, args, origin));
+                book.add(now, db, args.get(1), Some(&who), found);
+            }
+            return;
+        }
+        let dirty = self.effects.dirty - self.effects.expired;
+        let acted = dirty != watcher.dirty;
+        if !watcher.before.is_empty() {
+            let before = std::mem::take(&mut watcher.before);
+            let options = conditions(command, args);
+            let text = line(command, args, origin);
+            let session = self.clients.get(client);
+            let paced_library = session.lib_name.starts_with(b"redis-py");
+            let who = book.who(&self.clients, client);
+            for was in &before {
+                let key = args.get(was.at);
+                let is = look(&self.keyspace, db, key, now);
+                let compared = origin != Origin::Client && watcher.compared(db, key);
+                let step = Step { command, options: &options, was, is, acted, compared, origin };
+                let Some(did) = step.did(book, db, key) else { continue };
+                let token = match (is, did) {
+                    (_, Did::Refused) => args.try_get(was.at + 1).unwrap_or_default(),
+                    (Some((value, _)), _) => value,
+                    (None, _) => b"",
+                };
+                book.note(&Deed {
+                    at: now,
+                    db,
+                    key,
+                    who: Some(who.clone()),
+                    did,
+                    token,
+                    deadline: is.and_then(|(_, deadline)| deadline),
+                    part: command.spec.lock,
+                    verified: compared || options.equal,
+                    command: text.clone(),
+                    args: args.all(),
+                    time_runs: self.clock.runs(),
+                    paced_library,
+                });
+            }
+        }
+        let guarded = acted && is_keys && !failed && !book.guards.is_empty();
+        // A script that compared and let it be: its caller may have come too late.
+        if !is_keys && origin != Origin::Script && !failed && !watcher.looked.is_empty() {
+            let looked = std::mem::take(&mut watcher.looked);
+            let text = line(command, args, origin);
+            let who = book.who(&self.clients, client);
+            for seen in looked.iter().filter(|seen| seen.value) {
+                let untouched = book.find(seen.db, &seen.key).is_some_and(|lock| lock.unit != book.unit);
+                if !untouched {
+                    continue;
+                }
+                book.reconcile(seen.db, &seen.key, now, look(&self.keyspace, seen.db, &seen.key, now));
+                book.note(&Deed {
+                    at: now,
+                    db: seen.db,
+                    key: &seen.key,
+                    who: Some(who.clone()),
+                    did: Did::Missed,
+                    token: b"",
+                    deadline: None,
+                    part: LockPart::None,
+                    verified: true,
+                    command: text.clone(),
+                    args: args.all(),
+                    time_runs: self.clock.runs(),
+                    paced_library: false,
+                });
+            }
+        }
+        if guarded {
+            self.check_guards(client, command, args, origin);
+        }
+    }
+
+    /// A write, while GUARD has named what is written under which lock.
+    fn check_guards(&mut self, client: usize, command: &Command, args: &Args<'_>, origin: Origin) {
+        let covered = |at: &usize| {
+            let guards = self.book.iter().flat_map(|book| &book.guards);
+            guards.into_iter().any(|guard| guard.covers(args.get(*at)))
+        };
+        let places: SmallVec<[usize; 4]> = key_places(command, args).into_iter().filter(covered).collect();
+        if places.is_empty() {
+            return;
+        }
+        self.refresh_book();
+        let now = self.now();
+        let db = self.clients.get(client).db;
+        let Some(book) = self.book.as_deref_mut() else { return };
+        let who = book.who(&self.clients, client);
+        for at in places {
+            let compared = |lock: &[u8]| self.lock_watcher.compared(db, lock);
+            book.check_guards(now, db, args.get(at), &who, &line(command, args, origin), compared);
+        }
+    }
+
+    /// Brings every lock that is held up to this moment.
+    pub(super) fn refresh_book(&mut self) {
+        let now = self.now();
+        let Some(book) = self.book.as_deref_mut() else { return };
+        let mut held = book.held_keys();
+        // In the order of their deadlines, as it happened.
+        held.sort_by_cached_key(|(db, key)| {
+            let lock = book.find(*db, key).and_then(|lock| lock.hold.as_ref());
+            (lock.and_then(|hold| hold.deadline), *db, key.clone())
+        });
+        for (db, key) in held {
+            book.reconcile(db, &key, now, look(&self.keyspace, db, &key, now));
+        }
+    }
+
+    /// A database was emptied.
+    pub(in crate::engine) fn note_flushed(&mut self, db: usize) {
+        let now = self.now();
+        if let Some(book) = self.book.as_deref_mut() {
+            let who = self.clients.running().map(|client| book.who(&self.clients, client));
+            let name = self.clients.running().and_then(|client| self.clients.get(client).last_command);
+            let command = name.map_or(String::new(), |id| self.table.get(id).full_name.to_ascii_uppercase());
+            book.flushed(db, now, who.as_ref(), &command.into());
+        }
+    }
+
+    /// The client at `place` has gone.
+    pub(in crate::engine) fn note_departure(&mut self, place: usize) {
+        if self.book.is_none() {
+            return;
+        }
+        self.lock_watcher.read_under_watch.retain(|(client, ..)| *client != place);
+        let now = self.now();
+        let id = self.clients.get(place).id;
+        if let Some(book) = self.book.as_deref_mut() {
+            book.note_undated(now, Some(id));
+        }
+    }
+
+    /// KEYLATCH RESET: a new page.
+    pub(in crate::engine) fn turn_page_of_book(&mut self) {
+        self.refresh_book();
+        let now = self.now();
+        if let Some(book) = self.book.as_deref_mut() {
+            book.turn_page(now);
+        }
+        self.lock_watcher = Watcher::default();
+    }
+}
+
+impl Watcher {
+    /// What `client` read while it watched it is compared as well as in a script: its transaction
+    /// does not run where it has changed.
+    fn begin_transaction(&mut self, client: usize, watched: &[Watched]) {
+        for (reader, db, key) in std::mem::take(&mut self.read_under_watch) {
+            if reader != client {
+                self.read_under_watch.push((reader, db, key));
+            } else if watched.iter().any(|watched| watched.db == db && watched.key == key) {
+                self.looked.push(Looked { db, key, existed: true, value: true });
+            }
+        }
+    }
+
+    fn compared(&self, db: usize, key: &[u8]) -> bool {
+        self.looked.iter().any(|seen| seen.value && seen.db == db && *seen.key == *key)
+    }
+
+    fn saw_it_missing(&self, db: usize, key: &[u8]) -> bool {
+        self.looked.iter().any(|seen| !seen.existed && seen.db == db && *seen.key == *key)
+    }
+}
+
+/// One key before and after.
+struct Step<'a> {
+    command: &'a Command,
+    options: &'a Conditions<'a>,
+    was: &'a Before,
+    is: Option<(&'a [u8], Option<UnixMs>)>,
+    acted: bool,
+    compared: bool,
+    origin: Origin,
+}
+
+impl Step<'_> {
+    /// What was done to the key as a lock; `None`: nothing.
+    fn did(&self, book: &mut Book, db: usize, key: &[u8]) -> Option<Did> {
+        let part = self.command.spec.lock;
+        let stores = matches!(part, LockPart::Store | LockPart::StoreNew);
+        match (self.was.existed, self.is) {
+            (false, None) => {
+                let meant = match part {
+                    LockPart::Remove | LockPart::RemoveIf | LockPart::Renew => true,
+                    LockPart::Store => self.options.equal,
+                    _ => false,
+                };
+                (meant && book.find(db, key).is_some()).then_some(Did::Missed)
+            }
+            (false, Some((_, deadline))) => {
+                // A script that found it missing must give it a deadline to make a lock of it.
+                let known = book.find(db, key).is_some() || book.names(key);
+                let meant =
+                    self.options.new || known || (self.origin != Origin::Client && deadline.is_some());
+                (stores && meant).then_some(Did::Acquired)
+            }
+            (true, None) => self.was.held.then_some(Did::Removed),
+            (true, Some((value, deadline))) => {
+                if !self.acted {
+                    return self.unchanged(book, db, key, value);
+                }
+                let same = book
+                    .find(db, key)
+                    .and_then(|lock| lock.hold.as_ref())
+                    .is_some_and(|hold| *hold.token == *value);
+                if same && (deadline != self.was.deadline || matches!(part, LockPart::Renew) || stores) {
+                    return Some(Did::Renewed);
+                }
+                if same {
+                    return None;
+                }
+                if stores {
+                    return Some(Did::Overwritten);
+                }
+                if part == LockPart::None && self.was.held {
+                    // Counted, appended to, set bit by bit: whatever it is, it is no lock.
+                    book.forget(db, key);
+                }
+                None
+            }
+        }
+    }
+
+    /// The key is as it was: the command was refused, or meant another's lock.
+    fn unchanged(&self, book: &Book, db: usize, key: &[u8], value: &[u8]) -> Option<Did> {
+        if self.options.new {
+            return Some(Did::Refused);
+        }
+        let other = self.options.compare.is_some_and(|wanted| wanted != value);
+        let known = book.find(db, key).is_some();
+        (self.options.equal && other && known && !self.compared).then_some(Did::Missed)
+    }
+}
