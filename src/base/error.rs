@@ -123,9 +123,18 @@ impl CommandError {
 
     /// The code, the line's first word (`ERR`, `WRONGTYPE`), as INFO errorstats counts it.
     pub fn code(&self) -> String {
-        let line = self.line();
-        let end = memchr::memchr(b' ', &line).unwrap_or(line.len());
-        String::from_utf8_lossy(&line[..end]).into_owned()
+        code_of(&self.line())
+    }
+}
+
+/// The code of an error line. Scripts make lines without one, or with a long one: they count as `ERR`,
+/// as in Redis.
+pub fn code_of(line: &[u8]) -> String {
+    const LONGEST: usize = 31; // Redis looks at 32 bytes, the `-` among them
+    let looked_at = &line[..line.len().min(LONGEST)];
+    match looked_at.iter().position(|b| matches!(b, b' ' | b'\r' | b'\n')) {
+        Some(end) => String::from_utf8_lossy(&line[..end]).into_owned(),
+        None => "ERR".to_owned(),
     }
 }
 

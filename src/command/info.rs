@@ -329,10 +329,11 @@ fn commandstats(page: &mut Page<'_>) -> fmt::Result {
 
 fn errorstats(page: &mut Page<'_>) -> fmt::Result {
     let core = page.core;
-    core.stats
-        .errors
-        .iter()
-        .try_for_each(|(code, count)| write!(page.text, "errorstat_{code}:count={count}\r\n"))
+    core.stats.errors.iter().try_for_each(|(code, count)| {
+        // A script chooses its codes; they must not look like lines of INFO's.
+        let code = code.replace(['#', ':'], "_");
+        write!(page.text, "errorstat_{code}:count={count}\r\n")
+    })
 }
 
 fn latencystats(page: &mut Page<'_>) -> fmt::Result {

@@ -138,7 +138,7 @@ pub fn admit_from_script(
     if command.has(Flags::NOSCRIPT) {
         return Err(CommandError::fixed("ERR This Redis command is not allowed from script"));
     }
-    if read_only && command.has(Flags::WRITE) {
+    if read_only && (command.has(Flags::WRITE) || command.has(Flags::MAY_REPLICATE)) {
         return Err(CommandError::fixed("ERR Write commands are not allowed from read-only scripts."));
     }
     if out_of_memory && command.has(Flags::DENYOOM) {

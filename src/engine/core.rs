@@ -72,6 +72,8 @@ pub struct ScriptRun {
     pub mark: u64,
     /// In a cluster: the slot of its keys so far.
     pub slot: Option<u16>,
+    /// Its result has an error in it.
+    pub said_error: bool,
 }
 
 /// What became of a request before its run.

@@ -6,7 +6,7 @@ use super::cluster::{self, Slots};
 use super::core::{Core, Origin, ScriptRun};
 use super::spec::{Flags, Outcome, ScriptRequest};
 use crate::base::clock::UnixMs;
-use crate::base::error::CommandError;
+use crate::base::error::{CommandError, code_of};
 use crate::base::number;
 use crate::resp::{Args, Protocol, Reply};
 use crate::script::{Host, LogLevel, Redis, Running, ScriptError, Verdict};
@@ -48,9 +48,7 @@ impl Redis for Core {
         let running = &self.run_state().running;
         // A script that declares nothing may run; its first write is refused.
         if short && running.has_flags && !running.allow_oom && !running.read_only {
-            return Err(CommandError::fixed(
-                "OOM allow-oom flag is not set on the script, can not run it when used memory > 'maxmemory'",
-            ));
+            return Err(CommandError::OutOfMemory);
         }
         Ok(())
     }
@@ -103,6 +101,11 @@ impl Redis for Core {
         } else {
             Verdict::Continue
         }
+    }
+
+    fn error_said(&mut self, line: &[u8]) {
+        self.stats.error(&code_of(line));
+        self.run_state().said_error = true;
     }
 
     fn running(&mut self) -> &mut Running {
@@ -170,9 +173,17 @@ impl ScriptHost {
         let db = core.clients.get(client).db;
         let running = std::mem::take(&mut self.spare);
         let slot = core.slot_of_script(args);
-        core.script = Some(ScriptRun { running, client, turn: core.turn, mark: 0, slot });
+        core.script = Some(ScriptRun { running, client, turn: core.turn, mark: 0, slot, said_error: false });
         let answered = self.ask(core, request, args, reply);
-        self.spare = core.script.take().map(|run| run.running).unwrap_or_default();
+        if let Some(run) = core.script.take() {
+            if run.said_error
+                && answered.is_ok()
+                && let Some(command) = core.table.find(args.get(0))
+            {
+                core.stats.commands[command.id].failed += 1;
+            }
+            self.spare = run.running;
+        }
         core.clients.get_mut(client).db = db; // a script's SELECT is its own
         if let Some(host) = &self.host {
             core.scripts = host.info();

@@ -60,7 +60,7 @@ unsafe fn set_constants(l: State, version: &str) {
 }
 
 /// `major.minor.patch` as `0x00MMmmpp`.
-fn version_number(version: &str) -> u32 {
+pub(super) fn version_number(version: &str) -> u32 {
     version.split('.').take(3).fold(0, |n, part| (n << 8) | part.parse::<u32>().unwrap_or(0))
 }
 

@@ -246,9 +246,17 @@ fn one_line(text: &[u8]) -> Vec<u8> {
     text.iter().map(|&b| if matches!(b, b'\r' | b'\n') { b' ' } else { b }).collect()
 }
 
-/// Says the value on top of the stack to `reply` and pops it. `resp3`: the script asked for it
-/// (its booleans are booleans then). An error as the whole result is handed back, not said.
-pub(super) unsafe fn say_result(l: State, reply: &mut dyn Reply, resp3: bool) -> Result<(), ErrorLine> {
+/// Where a result is said: the reply, whether the script asked for RESP3 (its booleans are booleans
+/// then), and the errors inside of it that are still to be counted.
+pub(super) struct Saying<'a> {
+    pub reply: &'a mut dyn Reply,
+    pub resp3: bool,
+    pub errors: Vec<Vec<u8>>,
+}
+
+/// Says the value on top of the stack and pops it. An error as the whole result is handed back, not
+/// said.
+pub(super) unsafe fn say_result(l: State, to: &mut Saying<'_>) -> Result<(), ErrorLine> {
     unsafe {
         if ffi::lua_type(l, -1) == ffi::LUA_TTABLE {
             let is_error = raw_field(l, b"err") == ffi::LUA_TSTRING;
@@ -259,68 +267,72 @@ pub(super) unsafe fn say_result(l: State, reply: &mut dyn Reply, resp3: bool) ->
                 return Err(error);
             }
         }
-        say(l, reply, resp3);
+        say(l, to);
     }
     Ok(())
 }
 
 /// Says the value on top and pops it. The order in which fields are asked for is Redis's.
-unsafe fn say(l: State, reply: &mut dyn Reply, resp3: bool) {
+unsafe fn say(l: State, to: &mut Saying<'_>) {
     unsafe {
         if ffi::lua_checkstack(l, 4) == 0 {
-            reply.error_line(b"ERR reached lua stack limit");
+            to.reply.error_line(b"ERR reached lua stack limit");
             ffi::lua_settop(l, -2);
             return;
         }
         match ffi::lua_type(l, -1) {
-            ffi::LUA_TSTRING => reply.bulk(bytes(l, -1).unwrap_or_default()),
+            ffi::LUA_TSTRING => to.reply.bulk(bytes(l, -1).unwrap_or_default()),
             ffi::LUA_TBOOLEAN => {
                 let yes = ffi::lua_toboolean(l, -1) != 0;
-                match (resp3, yes) {
-                    (true, yes) => reply.boolean(yes),
-                    (false, true) => reply.integer(1),
-                    (false, false) => reply.null(),
+                match (to.resp3, yes) {
+                    (true, yes) => to.reply.boolean(yes),
+                    (false, true) => to.reply.integer(1),
+                    (false, false) => to.reply.null(),
                 }
             }
-            ffi::LUA_TNUMBER => reply.integer(to_i64(ffi::lua_tonumber(l, -1))),
+            ffi::LUA_TNUMBER => to.reply.integer(to_i64(ffi::lua_tonumber(l, -1))),
             ffi::LUA_TTABLE => {
-                say_table(l, reply, resp3);
+                say_table(l, to);
             }
-            _ => reply.null(),
+            _ => to.reply.null(),
         }
         ffi::lua_settop(l, -2);
     }
 }
 
-unsafe fn say_table(l: State, reply: &mut dyn Reply, resp3: bool) {
+unsafe fn say_table(l: State, to: &mut Saying<'_>) {
     unsafe {
         let top = ffi::lua_gettop(l);
         if raw_field(l, b"err") == ffi::LUA_TSTRING {
             ffi::lua_settop(l, top);
-            reply.error_line(&one_line(&error_line(l).line));
+            let error = error_line(l);
+            to.reply.error_line(&one_line(&error.line));
+            if !error.counted {
+                to.errors.push(error.line);
+            }
         } else if next_field(l, top, b"ok") == ffi::LUA_TSTRING {
-            reply.simple(&one_line(bytes(l, -1).unwrap_or_default()));
+            to.reply.simple(&one_line(bytes(l, -1).unwrap_or_default()));
         } else if next_field(l, top, b"double") == ffi::LUA_TNUMBER {
-            reply.double(ffi::lua_tonumber(l, -1));
+            to.reply.double(ffi::lua_tonumber(l, -1));
         } else if next_field(l, top, b"map") == ffi::LUA_TTABLE {
-            reply.map(count_pairs(l));
+            to.reply.map(count_pairs(l));
             ffi::lua_pushnil(l);
             while ffi::lua_next(l, -2) != 0 {
                 ffi::lua_pushvalue(l, -2);
-                say(l, reply, resp3);
-                say(l, reply, resp3);
+                say(l, to);
+                say(l, to);
             }
         } else if next_field(l, top, b"set") == ffi::LUA_TTABLE {
-            reply.set(count_pairs(l));
+            to.reply.set(count_pairs(l));
             ffi::lua_pushnil(l);
             while ffi::lua_next(l, -2) != 0 {
                 ffi::lua_settop(l, -2);
                 ffi::lua_pushvalue(l, -1);
-                say(l, reply, resp3);
+                say(l, to);
             }
         } else if next_field(l, top, b"big_number") == ffi::LUA_TSTRING {
-            reply.big_number(&one_line(bytes(l, -1).unwrap_or_default()));
-        } else if !(next_field(l, top, b"verbatim_string") == ffi::LUA_TTABLE && say_verbatim(l, reply)) {
+            to.reply.big_number(&one_line(bytes(l, -1).unwrap_or_default()));
+        } else if !(next_field(l, top, b"verbatim_string") == ffi::LUA_TTABLE && say_verbatim(l, to.reply)) {
             ffi::lua_settop(l, top);
             let mut n = 0;
             loop {
@@ -332,10 +344,10 @@ unsafe fn say_table(l: State, reply: &mut dyn Reply, resp3: bool) {
                 }
                 n += 1;
             }
-            reply.array(usize::try_from(n).unwrap_or(0));
+            to.reply.array(usize::try_from(n).unwrap_or(0));
             for i in 1..=n {
                 ffi::lua_rawgeti_(l, -1, i);
-                say(l, reply, resp3);
+                say(l, to);
             }
         }
         ffi::lua_settop(l, top);

@@ -53,7 +53,7 @@ struct Library {
 #[derive(Default)]
 pub(super) struct Libraries {
     libraries: Vec<Library>,
-    /// Each function's reference and flags by its name.
+    /// Each function's reference and flags by its name in lower case: calls do not tell cases apart.
     index: HashMap<Vec<u8>, (c_int, u8)>,
 }
 
@@ -68,6 +68,11 @@ impl Libraries {
         self.index.len()
     }
 
+    fn find(&self, name: &[u8]) -> Result<(c_int, u8), CommandError> {
+        let found = self.index.get(&name.to_ascii_lowercase()).copied();
+        found.ok_or(CommandError::fixed("ERR Function not found"))
+    }
+
     fn position(&self, name: &[u8]) -> Option<usize> {
         self.libraries.iter().position(|library| library.name == name)
     }
@@ -75,7 +80,8 @@ impl Libraries {
     fn reindex(&mut self) {
         self.index.clear();
         for function in self.libraries.iter().flat_map(|library| &library.functions) {
-            self.index.insert(function.name.clone(), (function.reference, function.flags));
+            let entry = self.index.entry(function.name.to_ascii_lowercase());
+            entry.or_insert((function.reference, function.flags));
         }
     }
 }
@@ -115,8 +121,7 @@ pub fn say_function_stats(
 impl Host {
     /// `Err`: there is no function of that name.
     pub fn find_function(&self, name: &[u8]) -> Result<(), CommandError> {
-        let found = self.libraries.index.contains_key(name);
-        if found { Ok(()) } else { Err(CommandError::fixed("ERR Function not found")) }
+        self.libraries.find(name).map(|_| ())
     }
 
     /// FCALL and FCALL_RO: `args` is the whole command, of which `keys` keys stand from number 3
@@ -129,16 +134,8 @@ impl Host {
         keys: usize,
         reply: &mut dyn Reply,
     ) -> Result<(), ScriptError> {
-        let Some(&(reference, flags)) = self.libraries.index.get(args.get(1)) else {
-            return Err(CommandError::fixed("ERR Function not found").into());
-        };
+        let (reference, flags) = self.libraries.find(args.get(1))?;
         let flags = to_flags(flags);
-        if read_only && !flags.no_writes {
-            return Err(CommandError::fixed(
-                "ERR Can not execute a script with write flag using *_ro command.",
-            )
-            .into());
-        }
         let running = core.running();
         running.name.clear();
         running.name.push_str(&String::from_utf8_lossy(args.get(1)));
@@ -148,6 +145,7 @@ impl Host {
         running.functions = self.libraries.function_count();
         fill(running, flags, args);
         core.start()?;
+        super::host::refuse_writer(flags, read_only)?;
         let rest = args.rest(3);
         let (keys, argv) = rest.split_at(keys.min(rest.len()));
         // SAFETY: no cap is set and no script runs, so nothing raises; `finish` balances the stack.
@@ -184,7 +182,7 @@ impl Host {
             }
             "flush" => {
                 if args.len() > 3 {
-                    return Err(usage("flush"));
+                    return Err(usage(args.get(1)));
                 }
                 if args.len() == 3 && !args.is(2, "sync") && !args.is(2, "async") {
                     return Err(CommandError::fixed("ERR FUNCTION FLUSH only supports SYNC|ASYNC option"));
@@ -205,7 +203,7 @@ impl Host {
                 Ok(())
             }
             "restore" => self.function_restore(core, args, reply),
-            _ => Err(usage(sub)),
+            _ => Err(usage(args.get(1))),
         }
     }
 
@@ -263,8 +261,10 @@ impl Host {
     /// left out.
     fn taken(&self, library: &Library, ignored: impl Fn(&Library) -> bool) -> Option<Vec<u8>> {
         let others = self.libraries.libraries.iter().filter(|other| !ignored(other));
-        let mut names = others.flat_map(|other| &other.functions).map(|function| &function.name);
-        names.find(|name| library.functions.iter().any(|function| function.name == **name)).cloned()
+        let theirs: Vec<&[u8]> =
+            others.flat_map(|other| &other.functions).map(|function| function.name.as_slice()).collect();
+        let mut ours = library.functions.iter().map(|function| &function.name);
+        ours.find(|name| theirs.iter().any(|theirs| theirs.eq_ignore_ascii_case(name))).cloned()
     }
 
     /// Loads a library's code and gives what it registered. It is in no list yet.
@@ -368,7 +368,7 @@ impl Host {
         reply: &mut dyn Reply,
     ) -> Result<(), CommandError> {
         if args.len() > 4 {
-            return Err(usage("restore"));
+            return Err(usage(args.get(1)));
         }
         let (mut flush, mut replace) = (false, false);
         if args.len() == 4 {
@@ -438,10 +438,9 @@ fn said(before: &str, bytes: &[u8], after: &str) -> CommandError {
     CommandError::Bytes([before.as_bytes(), bytes, after.as_bytes()].concat())
 }
 
-fn usage(sub: &str) -> CommandError {
-    CommandError::Line(
-        format!("ERR unknown subcommand or wrong number of arguments for '{sub}'. Try FUNCTION HELP.").into(),
-    )
+/// `sub` as the client wrote it.
+fn usage(sub: &[u8]) -> CommandError {
+    said("ERR unknown subcommand or wrong number of arguments for '", sub, "'. Try FUNCTION HELP.")
 }
 
 /// What a call of `redis.register_function` gave, as positions on the stack (0: not given).

@@ -64,13 +64,17 @@ pub(super) mod slot {
     pub const FUNCTION_FRONT: c_int = 5;
     pub const KEYS: c_int = 6;
     pub const ARGV: c_int = 7;
-    pub const LAST: c_int = ARGV;
+    /// The thread on which results are turned into replies.
+    pub const SAYER: c_int = 8;
+    pub const LAST: c_int = SAYER;
 }
 
 /// The script host: one Lua VM and everything that lives in it.
 pub struct Host {
     pub(super) l: State,
     pub(super) shared: Box<Shared>,
+    /// A stack of its own for results, so that one may nest as deep as Lua lets a C function go.
+    sayer: State,
     cache: Cache,
     pub(super) libraries: Libraries,
     /// What Lua held after the last full collection.
@@ -87,7 +91,7 @@ impl Host {
     pub fn new(version: &str) -> Host {
         let mut shared = Shared::new(Rand48::START);
         // SAFETY: a new VM; memory is not capped, so nothing raises outside a protected call.
-        let l = unsafe {
+        let (l, sayer) = unsafe {
             let l = lua::open(&mut shared);
             ffi::lua_gc(l, ffi::LUA_GCSTOP, 0);
             sandbox::open_libraries(l);
@@ -96,15 +100,16 @@ impl Host {
             sandbox::push_globals(l, version, true);
             push(l, b"KEYS");
             push(l, b"ARGV");
+            let sayer = ffi::lua_newthread(l);
             debug_assert_eq!(ffi::lua_gettop(l), slot::LAST);
             ffi::lua_sethook(l, Some(hook), ffi::LUA_MASKCOUNT, HOOK_EVERY);
             ffi::lua_gc(l, ffi::LUA_GCCOLLECT, 0);
-            l
+            (l, sayer)
         };
         let live_bytes = shared.memory.used;
         let libraries = Libraries::default();
         let version = version.to_owned();
-        Host { l, shared, cache: Cache::new(), libraries, live_bytes, version }
+        Host { l, shared, sayer, cache: Cache::new(), libraries, live_bytes, version }
     }
 
     /// EVAL, EVALSHA and their `_RO` forms: `args` is the whole command, of which `keys` keys
@@ -130,19 +135,17 @@ impl Host {
         };
         let script = self.cache.get(at);
         let (flags, reference) = (script.flags, script.reference);
-        if read_only && flags.given && !flags.no_writes {
-            return Err(CommandError::fixed(
-                "ERR Can not execute a script with write flag using *_ro command.",
-            )
-            .into());
-        }
         let running = core.running();
         running.name.clear();
         running.name.push_str(std::str::from_utf8(&script.sha).unwrap_or_default());
         running.is_function = false;
-        running.read_only = read_only || flags.no_writes;
+        running.read_only = flags.no_writes;
         fill(running, flags, args);
         core.start()?;
+        if flags.given {
+            refuse_writer(flags, read_only)?;
+        }
+        core.running().read_only |= read_only;
         let rest = args.rest(3);
         let (keys, argv) = rest.split_at(keys.min(rest.len()));
         // SAFETY: no cap is set and no script runs, so nothing raises; the stack is balanced by
@@ -216,7 +219,13 @@ impl Host {
         let result = unsafe {
             if status == 0 {
                 let resp3 = core.running().resp3;
-                convert::say_result(l, reply, resp3).map_err(ScriptError::from)
+                let mut saying = convert::Saying { reply, resp3, errors: Vec::new() };
+                ffi::lua_pushnil(self.sayer); // as many values below the result as Redis has there
+                ffi::lua_xmove(l, self.sayer, 1);
+                let said = convert::say_result(self.sayer, &mut saying).map_err(ScriptError::from);
+                ffi::lua_settop(self.sayer, 0);
+                saying.errors.iter().for_each(|line| core.error_said(line));
+                said
             } else {
                 Err(script_error(l, &core.running().name))
             }
@@ -356,6 +365,14 @@ impl Drop for Host {
         // SAFETY: the VM is closed once, before `shared`, which its allocator uses, goes.
         unsafe { ffi::lua_close(self.l) };
     }
+}
+
+/// What an `_RO` command says to a script or function that may write.
+pub(super) fn refuse_writer(flags: ScriptFlags, read_only: bool) -> Result<(), CommandError> {
+    if read_only && !flags.no_writes {
+        return Err(CommandError::fixed("ERR Can not execute a script with write flag using *_ro command."));
+    }
+    Ok(())
 }
 
 /// Notes in `running` what is run and what it may do.

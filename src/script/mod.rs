@@ -97,6 +97,8 @@ pub trait Redis: 'static {
     /// Called by the instruction hook every so often: serves others when the script is over its
     /// time, and says whether it must end.
     fn breathe(&mut self) -> Verdict;
+    /// The result has this error line in it, which is not counted yet.
+    fn error_said(&mut self, _line: &[u8]) {}
     /// The state of the run, to read and to change (`resp3`).
     fn running(&mut self) -> &mut Running;
     /// The moment at which the script began (stands still).

@@ -213,8 +213,13 @@ unsafe fn original(l: State) -> Answer {
 /// Redis's `pcall`: an error table with a text in `err` is handed out as that text.
 unsafe fn pcall(l: State) -> Answer {
     unsafe {
-        ffi::luaL_checkany(l, 1);
         let argc = ffi::lua_gettop(l);
+        if argc == 0 {
+            // What Redis calls then is the place it keeps for the result.
+            ffi::lua_pushboolean(l, 0);
+            push_str(l, "attempt to call a boolean value");
+            return Ok(2);
+        }
         if ffi::lua_pcall(l, argc - 1, ffi::LUA_MULTRET, 0) == 0 {
             ffi::lua_pushboolean(l, 1);
             ffi::lua_insert(l, 1);
@@ -506,14 +511,20 @@ pub(super) unsafe fn push_globals(l: State, version: &str, for_functions: bool) 
         set_fn(l, c"pcall", entry!(pcall));
         set_fn(l, c"load", entry!(load));
         set_fn(l, c"loadstring", entry!(loadstring));
-        push_error_handler(l);
-        ffi::lua_setfield(l, -2, c"__redis__err__handler".as_ptr());
+        if !for_functions {
+            push_error_handler(l);
+            ffi::lua_setfield(l, -2, c"__redis__err__handler".as_ptr());
+        }
         let shared: *mut Shared = shared(l);
         let json =
             if for_functions { &raw mut (*shared).function_json } else { &raw mut (*shared).eval_json };
         json::push_library(l, json);
         protect(l);
         ffi::lua_setfield(l, -2, c"cjson".as_ptr());
+        if api::version_number(version) >= OS_SINCE {
+            push_clock(l);
+            ffi::lua_setfield(l, -2, c"os".as_ptr());
+        }
         api::push_api(l, version, for_functions);
         protect(l);
         ffi::lua_pushvalue(l, -1);
@@ -531,6 +542,21 @@ pub(super) unsafe fn push_globals(l: State, version: &str, for_functions: bool) 
         ffi::lua_remove(l, -2); // content, front
         ffi::lua_pushvalue(l, -1);
         ffi::lua_setfield(l, -3, c"_G".as_ptr());
+    }
+}
+
+/// Since when scripts have `os`: 7.4.0.
+const OS_SINCE: u32 = 0x07_04_00;
+
+/// Pushes `os` as scripts see it: Lua's own `clock` (the CPU time of the process) alone.
+unsafe fn push_clock(l: State) {
+    unsafe {
+        open(l, ffi::luaopen_os, c"os");
+        ffi::lua_createtable(l, 0, 1);
+        ffi::lua_getfield_(l, -2, c"clock".as_ptr());
+        ffi::lua_setfield(l, -2, c"clock".as_ptr());
+        ffi::lua_remove(l, -2);
+        protect(l);
     }
 }
 

@@ -353,3 +353,14 @@ fn the_cache_answers_for_itself() {
     assert_eq!(bench.run(&[b"script", b"flush"]), b"+OK\r\n");
     assert!(bench.run(&[b"evalsha", sha, b"0"]).starts_with(b"-NOSCRIPT"));
 }
+
+#[test]
+fn os_has_a_clock_from_7_4_on() {
+    let mut bench = Bench::new();
+    assert!(bench.error("return os.clock()").contains("nonexistent global variable 'os'"));
+    bench.host = Host::new("7.4.0");
+    let names = "local t = {} for k in pairs(os) do t[#t + 1] = k end return t";
+    assert_eq!(bench.eval(names), "*1\r\n$5\r\nclock\r\n");
+    assert_eq!(bench.eval("local a = os.clock() return type(a) == 'number' and os.clock() >= a"), ":1\r\n");
+    assert!(bench.error("os.clock = nil").contains("Attempt to modify a readonly table"));
+}

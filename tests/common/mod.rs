@@ -2,6 +2,7 @@
 //! that sees exact bytes. Not here: anything that knows the inside of the server.
 #![allow(dead_code)] // each test target uses its own part
 
+pub mod draw;
 pub mod resp;
 
 use std::io::{ErrorKind, Read, Write};

@@ -3,7 +3,7 @@
 //! `serving.rs`, `scripts.rs`).
 
 use crate::check::Check;
-use crate::draw::Draw;
+use crate::common::draw::Draw;
 
 pub type Bytes = Vec<u8>;
 

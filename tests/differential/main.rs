@@ -10,7 +10,6 @@ mod common;
 
 mod bits;
 mod check;
-mod draw;
 mod grammar;
 mod keys;
 mod run;

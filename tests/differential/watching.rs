@@ -9,9 +9,9 @@
 use std::fmt::Write;
 
 use crate::check::Check;
+use crate::common::draw::Draw;
 use crate::common::resp::Value;
 use crate::common::{Client, Server, is_keylatch};
-use crate::draw::Draw;
 use crate::grammar::{Bytes, Step};
 
 /// The connection that listens; the others write, watch and track.

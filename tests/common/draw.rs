@@ -1,5 +1,5 @@
 //! The generator's chance: a xorshift of our own, so that a seed means the same on any machine and
-//! with any crate version. Not here: what is drawn (`grammar.rs`).
+//! with any crate version. Not here: what is drawn (each test's own grammar).
 
 /// A xorshift64* sequence.
 #[derive(Clone)]

@@ -1,0 +1,24 @@
+//! Scripts against redis-server 7.0.15, byte by byte: a corpus (`corpus/*.txt`).
+
+#[path = "../common/mod.rs"]
+mod common;
+
+mod corpus;
+
+/// What both servers are started with.
+const START: &[&str] = &["--enable-debug-command", "yes", "--loglevel", "warning"];
+
+/// keylatch (reporting 7.0.15) and redis-server.
+fn pair() -> (common::Server, common::Server) {
+    let mut ours = START.to_vec();
+    if common::is_keylatch() {
+        ours.extend(["--compat-version", "7.0.15"]);
+    }
+    (common::Server::start(&ours), common::Server::redis(START))
+}
+
+/// Bytes as a person reads them.
+fn shown(bytes: &[u8]) -> String {
+    let text = bytes.escape_ascii().to_string().replace("\\r\\n", "|").replace("\\'", "'");
+    text.chars().take(600).collect()
+}
