@@ -4,7 +4,7 @@
 use super::LogLevel;
 use super::convert::{LuaReply, push_error};
 use super::lua::{
-    Answer, Mode, Raise, State, argument, bytes, entry, ffi, push, set_fn, set_num, set_str, shared,
+    Answer, Mode, Raise, State, argument, bytes, c_text, entry, ffi, push, set_fn, set_num, set_str, shared,
 };
 use crate::resp::Args;
 use sha1::{Digest, Sha1};
@@ -227,7 +227,7 @@ unsafe fn error_reply(l: State) -> Answer {
             refusal(l, "wrong number or type of arguments");
             return Ok(1);
         }
-        let given = bytes(l, 1).unwrap_or_default();
+        let given = c_text(l, 1).unwrap_or_default();
         let given = given.strip_prefix(b"-").unwrap_or(given);
         let end = given.iter().rposition(|b| !matches!(b, b'\r' | b'\n')).map_or(0, |at| at + 1);
         let text = &given[..end];

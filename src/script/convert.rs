@@ -1,7 +1,7 @@
 //! Values between Lua and Redis: `LuaReply`, a `Reply` straight into Lua values; a script's result
 //! into a `Reply`; error tables. Not here: how a reply looks on the wire (`resp::encode`).
 
-use super::lua::{State, bytes, ffi, push, to_i64};
+use super::lua::{State, bytes, c_text, ffi, push, to_i64};
 use crate::base::number;
 use crate::resp::Reply;
 use std::ffi::{CStr, c_int};
@@ -233,7 +233,7 @@ unsafe fn raw_field(l: State, name: &[u8]) -> c_int {
 pub(super) unsafe fn error_line(l: State) -> ErrorLine {
     unsafe {
         raw_field(l, b"err");
-        let line = bytes(l, -1).unwrap_or(b"ERR unknown error").to_vec();
+        let line = c_text(l, -1).unwrap_or(b"ERR unknown error").to_vec();
         ffi::lua_settop(l, -2);
         raw_field(l, b"ignore_error_stats_update");
         let counted = ffi::lua_toboolean(l, -1) != 0;
@@ -311,7 +311,7 @@ unsafe fn say_table(l: State, to: &mut Saying<'_>) {
                 to.errors.push(error.line);
             }
         } else if next_field(l, top, b"ok") == ffi::LUA_TSTRING {
-            to.reply.simple(&one_line(bytes(l, -1).unwrap_or_default()));
+            to.reply.simple(&one_line(c_text(l, -1).unwrap_or_default()));
         } else if next_field(l, top, b"double") == ffi::LUA_TNUMBER {
             to.reply.double(ffi::lua_tonumber(l, -1));
         } else if next_field(l, top, b"map") == ffi::LUA_TTABLE {
@@ -381,8 +381,8 @@ unsafe fn say_verbatim(l: State, reply: &mut dyn Reply) -> bool {
             return false;
         }
         let mut format = *b"txt";
-        let given = bytes(l, -1).unwrap_or_default();
-        for (to, from) in format.iter_mut().zip(given.iter().chain(std::iter::repeat(&0))) {
+        let given = c_text(l, -1).unwrap_or_default();
+        for (to, from) in format.iter_mut().zip(given.iter().chain(std::iter::repeat(&b' '))) {
             *to = *from;
         }
         ffi::lua_settop(l, -2);

@@ -245,6 +245,12 @@ pub(super) unsafe fn bytes<'a>(l: State, index: c_int) -> Option<&'a [u8]> {
     }
 }
 
+/// The same up to its first zero byte, where Redis takes it for a C string.
+pub(super) unsafe fn c_text<'a>(l: State, index: c_int) -> Option<&'a [u8]> {
+    let text = unsafe { bytes(l, index) }?;
+    Some(&text[..memchr::memchr(0, text).unwrap_or(text.len())])
+}
+
 /// Argument `index` as a string, or Lua's own complaint.
 pub(super) unsafe fn check_bytes<'a>(l: State, index: c_int) -> &'a [u8] {
     let mut len = 0;

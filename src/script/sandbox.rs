@@ -8,8 +8,8 @@
 //! content instead, so that a script sees no difference.
 
 use super::lua::{
-    Answer, Raise, Shared, State, bad_arg, bytes, check_bytes, entry, fail, ffi, push, push_str, set_fn,
-    shared,
+    Answer, Raise, Shared, State, bad_arg, bytes, c_text, check_bytes, entry, fail, ffi, push, push_str,
+    set_fn, shared,
 };
 use super::{api, bits, json, msgpack, packing, random};
 use std::ffi::{CStr, c_int, c_void};
@@ -100,7 +100,7 @@ unsafe fn refuse_global(l: State) -> Answer {
     unsafe {
         ffi::luaL_where(l, 1);
         push_str(l, "Script attempted to access nonexistent global variable '");
-        match bytes(l, 2) {
+        match c_text(l, 2) {
             Some(name) => push(l, name),
             None => push_str(l, "(null)"),
         }

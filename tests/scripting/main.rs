@@ -1,9 +1,18 @@
-//! Scripts against redis-server 7.0.15, byte by byte: a corpus (`corpus/*.txt`).
+//! Scripts against redis-server 7.0.15, byte by byte: a corpus (`corpus/*.txt`), and
+//! random values and formats (`formats.rs`).
+//!
+//! `KEYLATCH_SCRIPT_CASES` (4,000 unless given) says how many random cases, `KEYLATCH_SCRIPT_SEED` their
+//! first seed.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod corpus;
+mod formats;
+
+fn number(name: &str, default: u64) -> u64 {
+    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
+}
 
 /// What both servers are started with.
 const START: &[&str] = &["--enable-debug-command", "yes", "--loglevel", "warning"];
