@@ -12,6 +12,7 @@ use std::rc::Rc;
 use crate::base::process;
 use crate::config::{Config, Hooks, LogLevel, Startup};
 use crate::engine::Door;
+use crate::engine::locks::report;
 use crate::engine::reconfigure::Outside;
 use crate::logging::{self, LogHandle};
 use crate::net::Shared;
@@ -54,6 +55,7 @@ fn start(mut config: Config, argv: &[OsString]) -> Result<u8, String> {
             .map_err(|error| format!("dir {}: {error}", directory.display()))?;
     }
     logging::check_file(&config).map_err(|error| format!("logfile {}: {error}", config.logfile.display()))?;
+    report::check(&config.lock_report)?;
     let mut launcher = Launcher::default();
     if config.daemonize {
         match fork().map_err(|error| format!("could not go to the background: {error}"))? {

@@ -115,6 +115,7 @@ impl Builder {
         for (name, value) in ours.into_iter().chain(asked) {
             config.preset(name, value).map_err(StartError::Config)?;
         }
+        locks::report::check(&config.lock_report).map_err(StartError::Config)?;
         let clock = match self.frozen_at {
             Some(at) => Clock::Manual(at.0.saturating_mul(1000)),
             None => Clock::System,

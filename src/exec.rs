@@ -2,6 +2,7 @@
 //! here: the server (`embed`), the daemon (`daemon`).
 
 use crate::embed::{Builder, Server};
+use crate::engine::Door;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -14,17 +15,23 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 struct Plan {
     params: Vec<(String, String)>,
     command: Vec<OsString>,
+    /// Mistakes with locks are a failure.
+    deny_findings: bool,
 }
 
-const USAGE: &str = "Usage: keylatch exec [--directive value ...] -- COMMAND [ARG ...]\n\
+const USAGE: &str = "Usage: keylatch exec [--deny-findings] [--directive value ...] -- COMMAND [ARG ...]\n\
 Starts a server on a free port of the loopback interface, runs COMMAND with REDIS_URL, REDIS_HOST and REDIS_PORT \
-set, stops, and exits as COMMAND did.";
+set, stops, and exits as COMMAND did; with --deny-findings by 3 where COMMAND succeeded but made mistakes with \
+locks, which are printed. --lock-report FILE writes a page with the locks' timeline at the end.";
+
+/// The code where COMMAND succeeded and there are findings.
+const FOUND: u8 = 3;
 
 /// The shell's code for a command that was not found or could not be run.
 const NOT_RUN: u8 = 127;
 
 /// Runs `argv`, whose second word is `exec`; returns the exit code: COMMAND's, 128 and the signal
-/// that ended it, 127 where it cannot be run, 2 where the command line is wrong.
+/// that ended it, 3 where there are findings and they are denied, 127 where it cannot be run, 2 where the command line is wrong.
 pub fn run(argv: &[OsString]) -> u8 {
     let plan = match Plan::read(&argv[2..]) {
         Ok(plan) => plan,
@@ -47,6 +54,7 @@ pub fn run(argv: &[OsString]) -> u8 {
         .build()
         .and_then(|runtime| runtime.block_on(attend(&plan.command, &server)));
     match ended {
+        Ok(status) if plan.deny_findings => judge(code(status), &server),
         Ok(status) => code(status),
         Err(error) => {
             eprintln!("keylatch: exec: {}: {error}", plan.command[0].to_string_lossy());
@@ -68,11 +76,34 @@ impl Plan {
                 plan.command = args.cloned().collect();
                 break;
             }
+            if name == "deny-findings" {
+                plan.deny_findings = true;
+                continue;
+            }
             let value = args.next().and_then(|value| value.to_str());
             plan.params.push((name.to_owned(), value.ok_or(format!("'{word}' lacks its value"))?.to_owned()));
         }
         if plan.command.is_empty() { Err("no COMMAND".to_owned()) } else { Ok(plan) }
     }
+}
+
+/// Prints the mistakes that were seen; returns the code to exit with.
+fn judge(code: u8, server: &Server) -> u8 {
+    match server.with(|engine| engine.core().findings(true)) {
+        Ok(findings) if findings.is_empty() => return code,
+        Ok(findings) => {
+            eprintln!("keylatch: {} with locks:", counted(findings.len(), "mistake"));
+            for (i, finding) in findings.iter().enumerate() {
+                eprintln!("{}. {finding}", i + 1);
+            }
+        }
+        Err(_) => eprintln!("keylatch: --deny-findings has nothing to go by: lock-history-len is 0"),
+    }
+    if code == 0 { FOUND } else { code }
+}
+
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Runs `command` and passes on the signals that come meanwhile.

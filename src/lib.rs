@@ -14,5 +14,8 @@ pub mod net;
 pub mod resp;
 pub mod script;
 pub mod server;
+pub mod sight;
 
 pub use embed::{Builder, Server, StartError};
+pub use engine::locks::findings::Mistake;
+pub use engine::locks::view::{Finding, HeldLock, LockEvent, What, Who};

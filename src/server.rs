@@ -192,8 +192,26 @@ pub async fn serve<F: Future<Output = ()>>(
     }
     cron.abort();
     drain(&shared).await;
+    write_lock_report(&shared);
     tracing::info!("keylatch is now ready to exit, bye bye...");
     Ok(())
+}
+
+/// lock-report: the page of the locks, at the end.
+fn write_lock_report(shared: &Rc<Shared>) {
+    let mut engine = shared.engine.borrow_mut();
+    let core = engine.core();
+    let path = core.config.lock_report.clone();
+    if path.as_os_str().is_empty() {
+        return;
+    }
+    core.begin_turn();
+    if let Err(error) = core.write_lock_page(&path) {
+        let reason = format!("Could not write the lock report {}: {error}", path.display());
+        tracing::warn!("{reason}");
+        // An embedded server has no log.
+        eprintln!("keylatch: {reason}");
+    }
 }
 
 /// Gives the clients what they are owed, for a bounded time.

@@ -53,6 +53,7 @@ pub const COMMANDS: &[Spec] = &[Spec {
         locks::HISTORY,
         locks::FINDINGS,
         locks::GUARD,
+        locks::REPORT,
         help::entry(Group::Server, "7.2.4"),
     ],
     ..SUB

@@ -3,10 +3,15 @@
 
 use super::keylatch::SUB;
 use crate::base::error::CommandError;
-use crate::engine::locks::findings::Guard;
+use crate::base::process::os_reason;
+use crate::engine::locks::guard::Guard;
+use crate::engine::locks::report::page;
 use crate::engine::locks::view::{Finding, HeldLock, LockEvent, Who};
 use crate::engine::spec::{Arity, Context, Handler, Outcome, Spec};
 use crate::resp::{Args, Reply};
+use std::ffi::OsStr;
+use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
 type Answer = Result<Outcome, CommandError>;
 
@@ -53,8 +58,16 @@ pub const GUARD: Spec = Spec {
     ..SUB
 };
 
-/// Guards that are kept; more are refused.
-const GUARDS_MAX: usize = 1000;
+/// KEYLATCH REPORT.
+pub const REPORT: Spec = Spec {
+    name: "report",
+    summary: "Gives locks, events and findings as JSON, or writes them to a file on the server's machine (.html: as a page).",
+    complexity: "O(N) in the number of events that are kept",
+    synopsis: "[FILE path]",
+    arity: Arity::AtLeast(2),
+    handler: Handler::Server(report),
+    ..SUB
+};
 
 fn locks(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
     let pattern: &[u8] = match args.len() {
@@ -102,13 +115,31 @@ fn findings(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> An
 
 fn guard(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
     let book = ctx.core.open_book()?;
-    let guard = Guard { lock: args.get(2).to_vec(), data: args.get(3).to_vec() };
-    if !book.guards.contains(&guard) {
-        if book.guards.len() >= GUARDS_MAX {
-            return Err(CommandError::fixed("ERR There are too many guards; KEYLATCH RESET drops them"));
-        }
-        book.guards.push(guard);
+    if !book.add_guard(Guard { lock: args.get(2).to_vec(), data: args.get(3).to_vec() }) {
+        return Err(CommandError::fixed("ERR There are too many guards; KEYLATCH RESET drops them"));
     }
+    reply.ok();
+    Ok(Outcome::Done)
+}
+
+fn report(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let path = match args.len() {
+        2 => None,
+        4 if args.is(2, "file") => Some(Path::new(OsStr::from_bytes(args.get(3)))),
+        _ => return Err(CommandError::Syntax),
+    };
+    let report = ctx.core.lock_report(false)?;
+    let Some(path) = path else {
+        reply.text(&report.to_string());
+        return Ok(Outcome::Done);
+    };
+    let is_page = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html"));
+    let text = if is_page { page(&report) } else { format!("{report:#}\n") };
+    std::fs::write(path, text).map_err(|error| {
+        CommandError::Bytes(
+            format!("ERR The report could not be written: {}", os_reason(&error)).into_bytes(),
+        )
+    })?;
     reply.ok();
     Ok(Outcome::Done)
 }

@@ -243,6 +243,10 @@ fn right_patterns_raise_nothing() {
         A> EVAL "for _, key in ipairs(KEYS) do if redis.call('get', key) ~= ARGV[1] then return 0 end end for _, key in ipairs(KEYS) do redis.call('set', key, ARGV[1], 'PX', ARGV[2]) end return #KEYS" 2 a b one 5000
         A> EVAL "local n = 0 for _, key in ipairs(KEYS) do if redis.call('get', key) == ARGV[1] then redis.call('del', key) n = n + 1 end end return n" 2 a b one"#,
     );
+    let mut story = Story::new();
+    let take = r#"A> EVAL "if redis.call('exists', KEYS[1]) == 1 then return 0 end return redis.call('set', KEYS[1], ARGV[1], 'PX', ARGV[2])" 1 lock one 1000"#;
+    story.tell(&format!("{take}\n{}", take.replace("A>", "B>").replace("one", "two")));
+    assert_eq!(story.history("lock"), ["0 acquired 1 one", "0 refused 2 "]);
     // In one script nothing can come between two steps.
     is_right(
         r#"A> EVAL "if redis.call('setnx', KEYS[1], ARGV[1]) == 1 then redis.call('pexpire', KEYS[1], 100) end" 1 lock one"#,
@@ -381,6 +385,15 @@ fn shared_token() {
         &["shared-token lock"],
     );
     finds("A> SET a me NX PX 100\nB> SET b me NX PX 100", &["shared-token b"]);
+    // A Redlock that did not win the majority gives up here and tries again, with its random token;
+    // one that works in between has one token for all that it does.
+    let (token, used) = ("f81d4fae7dec11d0a76500a0c91e6bf6", "A> SET data 1\n");
+    let twice = |between: &str| {
+        let once = format!("A> SET lock {token} NX PX 100\n{between}A> EVAL $RELEASE 1 lock {token}\n");
+        format!("{once}{once}")
+    };
+    is_right(&twice(""));
+    finds(&twice(used), &["shared-token lock"]);
     // One owner's several locks; another test after a clean-up.
     is_right("A> SET a me NX PX 100\nA> SET b me NX PX 100");
     is_right("A> SET a me NX PX 100\nA> FLUSHALL\nB> SET a me NX PX 100\nB> FLUSHDB\nB> SET b me NX PX 100");

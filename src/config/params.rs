@@ -271,6 +271,8 @@ fields! {
     lock_history_len: u64 = "lock-history-len", Kind::Int(0, INT_MAX), "0", Mutable, LOCKS;
     "Ours: which keys are locks, a glob; empty: those that a conditional write has taken."
     lock_pattern: Vec<u8> = "lock-pattern", Kind::Text, "", Mutable, LOCKS;
+    "Ours: an HTML file into which the locks' timeline and the findings are written at the end; 10000 events are kept for it unless lock-history-len says how many."
+    lock_report: PathBuf = "lock-report", Kind::Text, "", Fixed, NONE;
     "When to save to disk: never, data lives in memory only."
     save: NoSave = "save", Kind::Words("the empty word"), "", Mutable, NONE;
     "Log every write to disk: never."

@@ -2,8 +2,10 @@
 //! lock-history-len in events, in keys and in findings. Not here: how a command's deed is made out
 //! (`observe`), what is a mistake (`findings`).
 
-use super::findings::{self, Found, Guard, Mistake, Sight, Tokens};
-use super::view::{self, Finding, HeldLock, LockEvent, What};
+use super::findings::{self, Found, Mistake, Sight, Tokens};
+use super::guard::Guard;
+use super::hold::{Deed, Did, End, Hold, Key, Lock, Past, Who};
+use super::view::{self, Finding, What};
 use crate::base::clock::UnixMs;
 use crate::base::glob;
 use crate::engine::clients::Clients;
@@ -11,141 +13,44 @@ use crate::engine::session::Session;
 use std::collections::{HashMap, VecDeque};
 use std::rc::Rc;
 
-/// A client, shared by all that tells of it.
-pub type Who = Rc<view::Who>;
-/// A key, shared by the lock and its events.
-pub type Key = Rc<[u8]>;
-
 /// Former holds that a lock remembers: enough to know a latecomer, and a token that comes again.
 const PAST_MAX: usize = 8;
 
-/// One holder's time with a lock.
-#[derive(Clone, Debug)]
-pub struct Hold {
-    /// `None`: nobody that the book saw taking it.
-    pub who: Option<Who>,
-    pub token: Key,
-    pub since: UnixMs,
-    pub deadline: Option<UnixMs>,
-    pub renewals: u64,
-    pub refused: u64,
-    /// The request in which it was taken: what a script or a transaction does is one.
-    pub unit: u64,
-    /// The command that took it.
-    pub command: Rc<str>,
-    /// Its own token was refused meanwhile: the holder did not hear that it holds the lock.
-    pub unheard: bool,
-}
-
-/// How a hold ended.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum End {
-    /// By a command that removed it.
-    Released,
-    /// By its deadline.
-    Expired,
-    /// Another's value took its place, or another removed it.
-    Lost,
-}
-
-/// A hold that is over.
-#[derive(Clone, Debug)]
-pub struct Past {
-    pub hold: Hold,
-    pub ended: UnixMs,
-    pub end: End,
-}
-
-/// Somebody who was refused, and when of late.
-#[derive(Debug)]
-pub struct Waiter {
-    pub who: Who,
-    pub since: UnixMs,
-    /// The latest attempts, the oldest first.
-    pub at: VecDeque<UnixMs>,
-    pub commands: Rc<str>,
-}
-
-/// A key that is a lock.
-#[derive(Debug)]
-pub struct Lock {
-    pub db: usize,
-    pub key: Key,
-    pub hold: Option<Hold>,
-    /// The latest last.
-    pub past: VecDeque<Past>,
-    pub waiters: Vec<Waiter>,
-    /// The last request that did anything to it.
-    pub unit: u64,
-    /// Named by lock-pattern, not learnt.
-    named: bool,
-}
-
-/// What became of a lock by a command.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Did {
-    Acquired,
-    Refused,
-    Renewed,
-    Removed,
-    Overwritten,
-    /// It was meant for a lock that is gone, or another's, and changed nothing.
-    Missed,
-}
-
-/// What a command did to one key.
-pub struct Deed<'a> {
-    pub at: UnixMs,
-    pub db: usize,
-    pub key: &'a [u8],
-    pub who: Option<Who>,
-    pub did: Did,
-    /// What the key holds after it, or what was offered.
-    pub token: &'a [u8],
-    pub deadline: Option<UnixMs>,
-    pub part: crate::engine::spec::LockPart,
-    /// Who did it had compared the value with its own, in the same moment.
-    pub verified: bool,
-    pub command: Rc<str>,
-    pub args: &'a [&'a [u8]],
-    /// Time goes on by itself: what happens at equal distances does so roughly.
-    pub time_runs: bool,
-    /// The client's library retries at a fixed pace and says so (`lib-name`).
-    pub paced_library: bool,
-}
-
-struct Event {
-    at: UnixMs,
-    what: What,
-    db: usize,
-    key: Key,
-    who: Option<Who>,
-    token: Key,
-    deadline: Option<UnixMs>,
-    command: Rc<str>,
-    chapter: u32,
+/// What `LockEvent` tells, sharing what many have in common.
+pub(super) struct Event {
+    pub(super) at: UnixMs,
+    pub(super) what: What,
+    pub(super) db: usize,
+    pub(super) key: Key,
+    pub(super) who: Option<Who>,
+    pub(super) token: Key,
+    pub(super) deadline: Option<UnixMs>,
+    pub(super) command: Rc<str>,
+    pub(super) chapter: u32,
 }
 
 /// The book.
 pub struct Book {
-    len: usize,
+    pub(super) len: usize,
     pattern: Vec<u8>,
-    dbs: Vec<HashMap<Key, Lock, ahash::RandomState>>,
+    pub(super) dbs: Vec<HashMap<Key, Lock, ahash::RandomState>>,
     /// The keys in the order in which they were learnt, for forgetting.
     order: VecDeque<(usize, Key)>,
-    events: VecDeque<Event>,
-    findings: Vec<Finding>,
+    pub(super) events: VecDeque<Event>,
+    pub(super) findings: Vec<Finding>,
     /// Findings that there was no room for.
     pub lost_findings: u64,
     /// Holds without a deadline: what a client's end is looked at for.
     undated: usize,
     tokens: Tokens,
-    pub guards: Vec<Guard>,
+    pub(super) guards: Vec<Guard>,
     known: Vec<Option<Who>>,
+    /// By the client's place: its id, and how many of its requests were answered by an error.
+    failed: Vec<(u64, u64)>,
     /// The number of the request that runs.
     pub unit: u64,
     /// How many KEYLATCH RESETs there were.
-    chapter: u32,
+    pub(super) chapter: u32,
 }
 
 impl Book {
@@ -163,6 +68,7 @@ impl Book {
             tokens: Tokens::default(),
             guards: Vec::new(),
             known: Vec::new(),
+            failed: Vec::new(),
             unit: 0,
             chapter: 0,
         }
@@ -273,6 +179,24 @@ impl Book {
         }
     }
 
+    /// A request of the client at `place` was answered by an error.
+    pub fn note_failure(&mut self, clients: &Clients, place: usize) {
+        if self.failed.len() <= place {
+            self.failed.resize(place + 1, (0, 0));
+        }
+        let (id, count) = self.failed[place];
+        let own = clients.get(place).id;
+        self.failed[place] = (own, if id == own { count + 1 } else { 1 });
+    }
+
+    /// How many requests of the client at `place` did something: EVALSHA, NOSCRIPT, EVAL is one.
+    pub fn requests(&self, clients: &Clients, place: usize) -> u64 {
+        let session = clients.get(place);
+        let failed =
+            self.failed.get(place).filter(|(id, _)| *id == session.id).map_or(0, |(_, count)| *count);
+        session.commands.saturating_sub(failed)
+    }
+
     fn push(&mut self, event: Event) {
         if self.events.len() >= self.len {
             self.events.pop_front();
@@ -287,7 +211,7 @@ impl Book {
             if lock.past.len() == PAST_MAX {
                 lock.past.pop_front();
             }
-            lock.past.push_back(Past { hold, ended: at, end });
+            lock.past.push_back(Past { hold, ended: at, end, given_up: false });
             lock.waiters.clear();
         }
     }
@@ -340,6 +264,7 @@ impl Book {
                     unit: 0,
                     command: "".into(),
                     unheard: false,
+                    requests: 0,
                 });
                 event
             }
@@ -412,6 +337,7 @@ impl Book {
                     unit,
                     command: deed.command.clone(),
                     unheard: false,
+                    requests: deed.requests,
                 });
             }
             Did::Refused => {
@@ -439,6 +365,10 @@ impl Book {
                 };
                 let end = if own || deed.verified { End::Released } else { End::Lost };
                 Self::end_hold(&mut self.undated, lock, deed.at, end);
+                if let Some(past) = lock.past.back_mut() {
+                    let at_once = deed.requests == past.hold.requests + 1;
+                    past.given_up = deed.verified && at_once && past.hold.who == deed.who;
+                }
             }
             Did::Missed => {
                 self.add_all(deed.at, deed.db, &key, deed.who.as_ref(), found);
@@ -579,100 +509,5 @@ impl Book {
         self.tokens = Tokens::default();
         self.guards.clear();
         self.chapter += 1;
-    }
-
-    /// The locks that are held, whose keys match `pattern`, by key.
-    pub fn held(&self, pattern: &[u8]) -> Vec<HeldLock> {
-        let mut held: Vec<HeldLock> = self
-            .dbs
-            .iter()
-            .flat_map(HashMap::values)
-            .filter(|lock| glob::matches(pattern, &lock.key, false) || pattern == b"*")
-            .filter_map(|lock| {
-                let hold = lock.hold.as_ref()?;
-                Some(HeldLock {
-                    db: lock.db,
-                    key: lock.key.to_vec(),
-                    token: hold.token.to_vec(),
-                    holder: hold.who.as_deref().cloned().unwrap_or_default(),
-                    since: hold.since.0,
-                    deadline: hold.deadline.map(|at| at.0),
-                    renewals: hold.renewals,
-                    refused: hold.refused,
-                })
-            })
-            .collect();
-        held.sort_by(|a, b| (a.db, &a.key).cmp(&(b.db, &b.key)));
-        held
-    }
-
-    /// What happened, the oldest first; `key`: to that alone, since the last KEYLATCH RESET.
-    pub fn events(&self, key: Option<(usize, &[u8])>) -> Vec<LockEvent> {
-        let meant = |event: &&Event| match key {
-            Some((db, key)) => event.chapter == self.chapter && event.db == db && *event.key == *key,
-            None => true,
-        };
-        let told = |event: &Event| LockEvent {
-            at: event.at.0,
-            what: event.what,
-            db: event.db,
-            key: event.key.to_vec(),
-            client: event.who.as_deref().cloned().unwrap_or_default(),
-            token: event.token.to_vec(),
-            deadline: event.deadline.map(|at| at.0),
-            command: event.command.to_string(),
-            chapter: event.chapter,
-        };
-        self.events.iter().filter(meant).map(told).collect()
-    }
-
-    /// The mistakes that were seen, in order; `all`: those before the last KEYLATCH RESET as well.
-    pub fn findings(&self, all: bool) -> Vec<Finding> {
-        let meant = |finding: &&Finding| all || finding.chapter == self.chapter;
-        self.findings.iter().filter(meant).cloned().collect()
-    }
-
-    /// Forgets the findings since the last KEYLATCH RESET: they have been seen.
-    pub fn drop_findings(&mut self) {
-        let chapter = self.chapter;
-        self.findings.retain(|finding| finding.chapter != chapter);
-    }
-
-    /// How many KEYLATCH RESETs there were.
-    pub fn chapter(&self) -> u32 {
-        self.chapter
-    }
-
-    /// How many events are kept at most.
-    pub fn len_max(&self) -> usize {
-        self.len
-    }
-}
-
-impl Book {
-    /// `who` wrote `data`: was it under a lock that it has lost? `compared`: the same script had
-    /// looked at that lock.
-    pub fn check_guards(
-        &mut self,
-        now: UnixMs,
-        db: usize,
-        data: &[u8],
-        who: &Who,
-        command: &str,
-        compared: impl Fn(&[u8]) -> bool,
-    ) {
-        let guards: Vec<&Guard> = self.guards.iter().filter(|guard| guard.covers(data)).collect();
-        if guards.is_empty() {
-            return;
-        }
-        // Locks are looked at as they are now, not as they were when somebody looked last.
-        let Some(locks) = self.dbs.get(db) else { return };
-        let meant = || locks.values().filter(|lock| guards.iter().any(|guard| guard.is_for(&lock.key, data)));
-        if meant().any(|lock| compared(&lock.key)) {
-            return;
-        }
-        if let Some(found) = findings::expired_owner_write(who, now, meant(), command) {
-            self.add(now, db, data, Some(who), found);
-        }
     }
 }

@@ -1,10 +1,9 @@
 //! The mistakes, each as one small detector over one deed and the lock as it was before it. Not
 //! here: when they are asked (`book`), how a deed is made out (`observe`).
 
-use super::book::{Deed, Did, End, Hold, Lock, Past, Waiter, Who};
+use super::hold::{Deed, Did, End, Hold, Lock, Past, Waiter, Who};
 use super::view;
 use crate::base::clock::UnixMs;
-use crate::base::glob;
 use crate::engine::spec::LockPart;
 use std::collections::VecDeque;
 
@@ -98,7 +97,8 @@ pub const DETECTORS: &[fn(&Sight<'_>) -> Option<Found>] = &[
     lockstep_retry,
 ];
 
-fn named(who: Option<&Who>) -> String {
+/// How a client is called in a sentence.
+pub(super) fn named(who: Option<&Who>) -> String {
     match who {
         None => "somebody".to_owned(),
         Some(who) if who.name.is_empty() => format!("client {}", who.id),
@@ -301,6 +301,9 @@ pub fn keys_walk(who: &Who, command: &str) -> Found {
     Found { mistake: Mistake::KeysWalk, commands: vec![command.to_owned()], detail }
 }
 
+/// A token of so many bytes may have been drawn at random; a shorter one is somebody's name.
+const RANDOM_LEN: usize = 16;
+
 /// How many tokens are remembered across locks.
 const TOKENS: usize = 4096;
 
@@ -331,8 +334,14 @@ impl Tokens {
         let before = self.places[hash as usize % TOKENS].replace(new);
         if let Some(past) = sight.lock.past.iter().rev().find(|past| *past.hold.token == *sight.deed.token) {
             // An acquisition whose reply was lost is tried again with its token, and that may last
-            // until it has expired by itself.
-            if past.end == End::Expired && past.hold.unheard {
+            // until it has expired by itself. One that was not won on the other nodes of a Redlock is
+            // given up here, and tried again with its token, which is a random one then.
+            let unheard = past.end == End::Expired && past.hold.unheard;
+            if unheard
+                || (past.given_up
+                    && sight.deed.token.len() >= RANDOM_LEN
+                    && past.hold.who.as_ref() == Some(who))
+            {
                 return None;
             }
             let detail = format!(
@@ -357,85 +366,9 @@ impl Tokens {
     }
 }
 
-/// What a test said of a lock and of what is written under it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Guard {
-    pub lock: Vec<u8>,
-    pub data: Vec<u8>,
-}
-
-/// The text before and behind the one star of a glob that has nothing else special.
-fn around_star(glob: &[u8]) -> Option<(&[u8], &[u8])> {
-    let star = memchr::memchr(b'*', glob)?;
-    let (before, behind) = (&glob[..star], &glob[star + 1..]);
-    let plain = |part: &[u8]| memchr::memchr3(b'*', b'?', b'[', part).is_none() && !part.contains(&b'\\');
-    (plain(before) && plain(behind)).then_some((before, behind))
-}
-
-impl Guard {
-    /// Whether `data` is written under locks that this names.
-    pub fn covers(&self, data: &[u8]) -> bool {
-        glob::matches(&self.data, data, false)
-    }
-
-    /// Whether `lock` is one that `data` is written under: where each glob has one star, the two
-    /// stand for the same text.
-    pub fn is_for(&self, lock: &[u8], data: &[u8]) -> bool {
-        match (around_star(&self.lock), around_star(&self.data)) {
-            (Some((before, behind)), Some((data_before, data_behind))) => {
-                let meant = data.strip_prefix(data_before).and_then(|rest| rest.strip_suffix(data_behind));
-                lock.strip_prefix(before).and_then(|rest| rest.strip_suffix(behind)) == meant
-            }
-            _ => glob::matches(&self.lock, lock, false),
-        }
-    }
-}
-
-/// What `who` wrote was guarded by `locks`: was one of them its own, and is none now?
-pub fn expired_owner_write<'a>(
-    who: &Who,
-    at: UnixMs,
-    locks: impl Iterator<Item = &'a Lock>,
-    command: &str,
-) -> Option<Found> {
-    let owns = |hold: &Hold| hold.who.as_ref().is_some_and(|holder| holder.is(who));
-    let mut lost: Option<(&Lock, &Past)> = None;
-    for lock in locks {
-        if lock.hold.as_ref().is_some_and(owns) {
-            return None;
-        }
-        let last = lock.past.iter().rev().find(|past| owns(&past.hold));
-        if let Some(past) = last.filter(|past| past.end != End::Released) {
-            lost = Some((lock, past));
-        }
-    }
-    let (lock, past) = lost?;
-    let detail = format!(
-        "{} wrote it {} ms after its lock {} had {}",
-        named(Some(who)),
-        at.since(past.ended),
-        view::shown(&lock.key),
-        if past.end == End::Expired { "expired" } else { "been lost" },
-    );
-    let commands = vec![past.hold.command.to_string(), command.to_owned()];
-    Some(Found { mistake: Mistake::ExpiredOwnerWrite, commands, detail })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_guard_ties_what_the_stars_stand_for() {
-        let guard = |lock: &str, data: &str| Guard { lock: lock.into(), data: data.into() };
-        let tied = guard("lock:*", "order:*:total");
-        assert!(tied.covers(b"order:7:total") && !tied.covers(b"order:7"));
-        assert!(tied.is_for(b"lock:7", b"order:7:total"));
-        assert!(!tied.is_for(b"lock:8", b"order:7:total"));
-        let one = guard("lock:stock", "stock:*");
-        assert!(one.is_for(b"lock:stock", b"stock:7") && !one.is_for(b"lock:other", b"stock:7"));
-        assert!(guard("lock:?", "d:*").is_for(b"lock:8", b"d:7"));
-    }
 
     #[test]
     fn a_pace_is_the_same_interval_again_and_again() {

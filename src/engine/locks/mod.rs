@@ -8,7 +8,11 @@
 
 pub mod book;
 pub mod findings;
+pub mod guard;
+pub mod hold;
 pub mod observe;
+pub mod report;
+mod tell;
 pub mod view;
 
 use super::core::Core;
@@ -21,7 +25,9 @@ pub const DEFAULT_LEN: u64 = 10_000;
 
 /// How many events `config` asks for.
 fn wanted_len(config: &Config) -> usize {
-    usize::try_from(config.lock_history_len).unwrap_or(usize::MAX)
+    let unasked = if config.lock_report.as_os_str().is_empty() { 0 } else { DEFAULT_LEN };
+    let len = if config.lock_history_len > 0 { config.lock_history_len } else { unasked };
+    usize::try_from(len).unwrap_or(usize::MAX)
 }
 
 /// The book that `config` asks for, if any.

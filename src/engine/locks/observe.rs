@@ -5,8 +5,9 @@
 //! NX costs one lookup in the book, a GET nothing. An expiry is noted when somebody looks next, at
 //! the moment of the deadline.
 
-use super::book::{Book, Deed, Did};
+use super::book::Book;
 use super::findings;
+use super::hold::{Deed, Did};
 use crate::base::clock::UnixMs;
 use crate::engine::core::{Core, Origin};
 use crate::engine::keys;
@@ -35,6 +36,8 @@ struct Looked {
     existed: bool,
     /// The value itself was read.
     value: bool,
+    /// Nothing was asked but whether it is there.
+    presence: bool,
 }
 
 /// What is known of the request that runs.
@@ -244,17 +247,28 @@ impl Core {
         let Some(book) = self.book.as_deref_mut() else { return };
         let watcher = &mut self.lock_watcher;
         let is_keys = matches!(command.spec.handler, Handler::Keys(_));
+        let requests = book.requests(&self.clients, client);
         if failed {
             watcher.before.clear();
+            if origin == Origin::Client {
+                book.note_failure(&self.clients, client);
+            }
         } else if is_keys && command.has(Flags::READONLY) {
             let watches = origin == Origin::Client && !self.clients.get(client).watched.is_empty();
             if origin == Origin::Script || watches {
-                let value = command.spec.group == Group::String;
+                let access = command.spec.keys.first().is_some_and(|keys| keys.flags.contains(&"access"));
+                let value = command.spec.group == Group::String && access;
                 for at in key_places(command, args) {
                     let key = args.get(at);
                     let existed = look(&self.keyspace, db, key, now).is_some();
                     if origin == Origin::Script {
-                        watcher.looked.push(Looked { db, key: key.into(), existed, value });
+                        watcher.looked.push(Looked {
+                            db,
+                            key: key.into(),
+                            existed,
+                            value,
+                            presence: !access,
+                        });
                     } else if value && watcher.read_under_watch.len() < READS_MAX {
                         watcher.read_under_watch.push((client, db, key.into()));
                     }
@@ -267,14 +281,13 @@ impl Core {
             }
             return;
         }
+        let paced_library = self.clients.get(client).lib_name.starts_with(b"redis-py");
         let dirty = self.effects.dirty - self.effects.expired;
         let acted = dirty != watcher.dirty;
         if !watcher.before.is_empty() {
             let before = std::mem::take(&mut watcher.before);
             let options = conditions(command, args);
             let text = line(command, args, origin);
-            let session = self.clients.get(client);
-            let paced_library = session.lib_name.starts_with(b"redis-py");
             let who = book.who(&self.clients, client);
             for was in &before {
                 let key = args.get(was.at);
@@ -298,6 +311,7 @@ impl Core {
                     part: command.spec.lock,
                     verified: compared || options.equal,
                     command: text.clone(),
+                    requests,
                     args: args.all(),
                     time_runs: self.clock.runs(),
                     paced_library,
@@ -310,9 +324,11 @@ impl Core {
             let looked = std::mem::take(&mut watcher.looked);
             let text = line(command, args, origin);
             let who = book.who(&self.clients, client);
-            for seen in looked.iter().filter(|seen| seen.value) {
+            for seen in &looked {
                 let untouched = book.find(seen.db, &seen.key).is_some_and(|lock| lock.unit != book.unit);
-                if !untouched {
+                // It looked if the lock was free, and it was not.
+                let refused = seen.presence && seen.existed;
+                if !untouched || !(seen.value || refused) {
                     continue;
                 }
                 book.reconcile(seen.db, &seen.key, now, look(&self.keyspace, seen.db, &seen.key, now));
@@ -321,15 +337,16 @@ impl Core {
                     db: seen.db,
                     key: &seen.key,
                     who: Some(who.clone()),
-                    did: Did::Missed,
+                    did: if refused { Did::Refused } else { Did::Missed },
                     token: b"",
                     deadline: None,
                     part: LockPart::None,
                     verified: true,
                     command: text.clone(),
+                    requests,
                     args: args.all(),
                     time_runs: self.clock.runs(),
-                    paced_library: false,
+                    paced_library,
                 });
             }
         }
@@ -417,7 +434,7 @@ impl Watcher {
             if reader != client {
                 self.read_under_watch.push((reader, db, key));
             } else if watched.iter().any(|watched| watched.db == db && watched.key == key) {
-                self.looked.push(Looked { db, key, existed: true, value: true });
+                self.looked.push(Looked { db, key, existed: true, value: true, presence: false });
             }
         }
     }
