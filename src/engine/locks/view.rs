@@ -117,7 +117,8 @@ impl std::fmt::Display for Finding {
     }
 }
 
-/// Any bytes as text: what is no UTF-8, and what no terminal should be sent, as `\xNN`.
+/// Any bytes as text: what is no UTF-8, and what no terminal should be sent, as `\xNN`; `\` is
+/// doubled, so that no two texts look the same.
 pub fn shown(bytes: &[u8]) -> String {
     let mut text = String::with_capacity(bytes.len());
     for chunk in bytes.utf8_chunks() {
@@ -127,9 +128,24 @@ pub fn shown(bytes: &[u8]) -> String {
                 c.encode_utf8(&mut buffer).bytes().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
             } else {
                 text.push(c);
+                if c == '\\' {
+                    text.push(c);
+                }
             }
         }
         chunk.invalid().iter().for_each(|byte| text.push_str(&format!("\\x{byte:02x}")));
     }
     text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shown;
+
+    #[test]
+    fn any_bytes_can_be_shown() {
+        assert_eq!(shown("lock:ä 🔒<b>".as_bytes()), "lock:ä 🔒<b>");
+        assert_eq!(shown(b"\xff\x00a\\\n\x1b[1m"), "\\xff\\x00a\\\\\\x0a\\x1b[1m");
+        assert_eq!(shown("\u{2028}".as_bytes()), "\\xe2\\x80\\xa8");
+    }
 }
