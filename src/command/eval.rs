@@ -360,11 +360,12 @@ fn kill(ctx: &mut Context<'_>, reply: &mut dyn Reply, function: bool) -> Answer 
 
 /// While a script runs, the host cannot be asked; its figures of before are in the core.
 fn stats(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
-    if ctx.core.script.is_none() {
-        return function("stats");
+    let Some(run) = &ctx.core.script else { return function("stats") };
+    let running = &run.running;
+    if !running.is_function {
+        return Err(CommandError::Busy);
     }
-    let millis = ctx.core.script.as_ref().map(|run| (&run.running, (run.turn.since_lap() / 1000) as i64));
-    let (libraries, functions) = millis.map_or((0, 0), |(running, _)| (running.libraries, running.functions));
-    say_function_stats(millis.filter(|(running, _)| running.is_function), libraries, functions, reply);
+    let millis = (run.turn.since_lap() / 1000) as i64;
+    say_function_stats(Some((running, millis)), running.libraries, running.functions, reply);
     Ok(Outcome::Done)
 }

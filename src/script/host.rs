@@ -466,7 +466,7 @@ pub(super) unsafe fn look_around(l: State) -> Answer {
         if shared.killed {
             // A coroutine that was made before the kill has the slow hook still.
             ffi::lua_sethook(l, Some(hook), ffi::LUA_MASKCOUNT, 1);
-            return api::misuse(l, "Script killed by user with SCRIPT KILL.");
+            return api::misuse(l, "Script killed by user with SCRIPT KILL...");
         }
         match shared.mode {
             Mode::Idle => {}
@@ -494,7 +494,7 @@ pub(super) unsafe fn look_around(l: State) -> Answer {
                 }
                 if shared.killed {
                     ffi::lua_sethook(l, Some(hook), ffi::LUA_MASKCOUNT, 1);
-                    return api::misuse(l, "Script killed by user with SCRIPT KILL.");
+                    return api::misuse(l, "Script killed by user with SCRIPT KILL...");
                 }
             }
         }

@@ -220,9 +220,10 @@ unsafe fn pcall(l: State) -> Answer {
             push_str(l, "attempt to call a boolean value");
             return Ok(2);
         }
+        // The place of the first result is taken before the call: after it there may be no room.
+        ffi::lua_pushboolean(l, 1);
+        ffi::lua_insert(l, 1);
         if ffi::lua_pcall(l, argc - 1, ffi::LUA_MULTRET, 0) == 0 {
-            ffi::lua_pushboolean(l, 1);
-            ffi::lua_insert(l, 1);
             return Ok(ffi::lua_gettop(l));
         }
         if ffi::lua_type(l, -1) == ffi::LUA_TTABLE {
@@ -234,7 +235,7 @@ unsafe fn pcall(l: State) -> Answer {
             }
         }
         ffi::lua_pushboolean(l, 0);
-        ffi::lua_insert(l, -2);
+        ffi::lua_replace(l, 1);
         Ok(2)
     }
 }
@@ -458,6 +459,7 @@ unsafe extern "C-unwind" fn xpcall(l: State) -> c_int {
         ffi::lua_pushcclosure(l, handle_unless_killed, 1);
         ffi::lua_insert(l, 1);
         let status = ffi::lua_pcall(l, 0, ffi::LUA_MULTRET, 1);
+        ffi::lua_checkstack(l, 1);
         ffi::lua_pushboolean(l, c_int::from(status == 0));
         ffi::lua_replace(l, 1);
         ffi::lua_gettop(l)

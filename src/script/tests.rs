@@ -245,7 +245,7 @@ fn a_kill_outlives_pcall_and_coroutines() {
         "while true do local c = coroutine.create(function() while true do end end) coroutine.resume(c) end",
     ] {
         bench.core.kill_after = Some(bench.core.breaths + 5);
-        assert_eq!(bench.error(script), "-ERR Script killed by user with SCRIPT KILL.", "{script}");
+        assert_eq!(bench.error(script), "-ERR Script killed by user with SCRIPT KILL...", "{script}");
         bench.core.kill_after = None;
         assert_eq!(bench.eval("local n = 0 for i=1,100000 do n = n + 1 end return n"), ":100000\r\n");
     }

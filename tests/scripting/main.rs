@@ -1,5 +1,5 @@
-//! Scripts against redis-server 7.0.15, byte by byte: a corpus (`corpus/*.txt`), and
-//! random values and formats (`formats.rs`).
+//! Scripts against redis-server 7.0.15, byte by byte: a corpus (`corpus/*.txt`), random values and
+//! formats (`formats.rs`), and what a script that is stuck or hungry does to the server (`limits.rs`).
 //!
 //! `KEYLATCH_SCRIPT_CASES` (4,000 unless given) says how many random cases, `KEYLATCH_SCRIPT_SEED` their
 //! first seed.
@@ -9,6 +9,7 @@ mod common;
 
 mod corpus;
 mod formats;
+mod limits;
 
 fn number(name: &str, default: u64) -> u64 {
     std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
@@ -19,11 +20,17 @@ const START: &[&str] = &["--enable-debug-command", "yes", "--loglevel", "warning
 
 /// keylatch (reporting 7.0.15) and redis-server.
 fn pair() -> (common::Server, common::Server) {
-    let mut ours = START.to_vec();
+    pair_with(&[])
+}
+
+/// The same with more arguments.
+fn pair_with(args: &[&'static str]) -> (common::Server, common::Server) {
+    let theirs = [START, args].concat();
+    let mut ours = theirs.clone();
     if common::is_keylatch() {
         ours.extend(["--compat-version", "7.0.15"]);
     }
-    (common::Server::start(&ours), common::Server::redis(START))
+    (common::Server::start(&ours), common::Server::redis(&theirs))
 }
 
 /// Bytes as a person reads them.
