@@ -254,6 +254,9 @@ impl Host {
                 *scratch = Vec::new();
             }
         }
+        if self.shared.choices.capacity() > 1 << 10 {
+            self.shared.choices = Vec::new();
+        }
     }
 
     pub(super) fn collect(&mut self) {

@@ -75,6 +75,8 @@ pub(super) struct Shared {
     pub json: Vec<super::json::Frame>,
     /// The same of cmsgpack.
     pub msgpack: Vec<super::msgpack::Frame>,
+    /// Open choices of the pattern that is matched.
+    pub choices: Vec<super::matcher::Choice>,
     /// What scripts and functions have set in cjson.
     pub eval_json: super::json::Config,
     pub function_json: super::json::Config,
@@ -99,6 +101,7 @@ impl Shared {
             frames: Vec::new(),
             json: Vec::new(),
             msgpack: Vec::new(),
+            choices: Vec::new(),
             eval_json: super::json::Config::START,
             function_json: super::json::Config::START,
             loading: None,

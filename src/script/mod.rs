@@ -13,11 +13,13 @@ mod json_encode;
 #[cfg(test)]
 mod json_tests;
 mod lua;
+mod matcher;
 mod msgpack;
 mod out;
 mod packing;
 #[cfg(test)]
 mod packing_tests;
+mod patterns;
 mod payload;
 mod random;
 mod sandbox;

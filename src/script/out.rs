@@ -17,6 +17,34 @@ pub(super) unsafe fn out_of_memory(l: State) -> Raise {
     Raise
 }
 
+/// Counts the steps of a loop that a script can make long: now and then the server serves others, and
+/// may find that the script is to end.
+pub(super) struct Steps {
+    l: State,
+    left: u32,
+}
+
+impl Steps {
+    /// SAFETY: `l` is a state of a VM that `lua::open` made, and outlives the value.
+    pub unsafe fn new(l: State) -> Steps {
+        Steps { l, left: STEPS }
+    }
+
+    /// One step. Nothing of `Shared` is borrowed meanwhile.
+    #[inline]
+    pub fn step(&mut self) -> Result<(), Raise> {
+        self.left -= 1;
+        if self.left > 0 { Ok(()) } else { self.look_around() }
+    }
+
+    #[cold]
+    fn look_around(&mut self) -> Result<(), Raise> {
+        self.left = STEPS;
+        // SAFETY: `new`'s promise.
+        unsafe { host::look_around(self.l) }.map(|_| ())
+    }
+}
+
 /// The VM's scratch buffer while one function of a library runs. The buffer belongs to `Shared`, so that
 /// an error that jumps over the function loses nothing.
 pub(super) struct Out {
@@ -24,7 +52,7 @@ pub(super) struct Out {
     shared: *mut Shared,
     /// The most bytes that may be written.
     room: usize,
-    steps: u32,
+    steps: Steps,
 }
 
 impl Out {
@@ -39,7 +67,7 @@ impl Out {
             (*shared).scratch.clear();
             (*shared).memory.limit.saturating_sub((*shared).memory.used)
         };
-        Out { l, shared, room, steps: STEPS }
+        Out { l, shared, room, steps: unsafe { Steps::new(l) } }
     }
 
     fn buffer(&mut self) -> &mut Vec<u8> {
@@ -99,15 +127,9 @@ impl Out {
         unsafe { push(self.l, self.bytes()) }
     }
 
-    /// One step of a loop that a script can make long: now and then the server serves others, and
-    /// may find that the script is to end.
+    /// One step (see `Steps`).
+    #[inline]
     pub fn step(&mut self) -> Result<(), Raise> {
-        self.steps -= 1;
-        if self.steps > 0 {
-            return Ok(());
-        }
-        self.steps = STEPS;
-        // SAFETY: `new`'s promise; no reference into `Shared` is held here.
-        unsafe { host::look_around(self.l) }.map(|_| ())
+        self.steps.step()
     }
 }

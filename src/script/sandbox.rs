@@ -11,7 +11,7 @@ use super::lua::{
     Answer, Raise, Shared, State, bad_arg, bytes, c_text, check_bytes, entry, fail, ffi, push, push_str,
     set_fn, shared,
 };
-use super::{api, bits, json, msgpack, packing, random};
+use super::{api, bits, json, msgpack, packing, patterns, random};
 use std::ffi::{CStr, c_int, c_void};
 
 const READ_ONLY: &str = "Attempt to modify a readonly table";
@@ -434,6 +434,7 @@ pub(super) unsafe fn open_libraries(l: State) {
         }
         publish(l, c"table");
         open(l, ffi::luaopen_string, c"string");
+        patterns::install(l);
         publish(l, c"string");
         close_string_metatable(l);
         open(l, ffi::luaopen_math, c"math");

@@ -58,6 +58,20 @@ const WITH_MSGPACK: &[&str] = &[
     "return all(pcall(function() return cmsgpack.pack(cmsgpack.unpack(ARGV[1])) end))",
 ];
 
+/// `T` and `P` stand for a text and a pattern.
+const WITH_PATTERNS: &[&str] = &[
+    "return all(pcall(string.find, T, P))",
+    "return all(pcall(string.find, T, P, 3))",
+    "return all(pcall(string.find, T, P, -2, true))",
+    "return all(pcall(string.match, T, P))",
+    "return all(pcall(string.match, T, P, 2))",
+    "return all(pcall(string.gsub, T, P, '<%0%1%%>'))",
+    "return all(pcall(string.gsub, T, P, '%2', 2))",
+    "return all(pcall(string.gsub, T, P, function(...) return all(...) end))",
+    "return all(pcall(string.gsub, T, P, {a = 'A', b = false, [1] = 'one', ab = 2}))",
+    "return all(pcall(function() local t = {} for a, b in string.gmatch(T, P) do t[#t + 1] = all(a, b) end return t end))",
+];
+
 struct Case {
     script: String,
     argument: Vec<u8>,
@@ -68,7 +82,7 @@ struct Case {
 impl Case {
     fn drawn(seed: u64) -> Case {
         let mut draw = Draw::new(seed);
-        let kind = draw.below(4);
+        let kind = draw.below(5);
         let (body, argument) = match kind {
             0 => {
                 let mut body = String::new();
@@ -82,7 +96,16 @@ impl Case {
             }
             1 => (draw.pick(WITH_JSON).to_owned(), json(&mut draw)),
             2 => (draw.pick(WITH_MSGPACK).to_owned(), msgpack(&mut draw)),
-            _ => packing(&mut draw),
+            3 => packing(&mut draw),
+            _ => {
+                let mut body = draw.pick(WITH_PATTERNS).to_owned();
+                for (place, what) in [("T", text(&mut draw)), ("P", pattern(&mut draw))] {
+                    // The names stand between brackets, commas and blanks alone.
+                    body = body.replace(&format!("{place},"), &format!("{what},"));
+                    body = body.replace(&format!(" {place})"), &format!(" {what})"));
+                }
+                (body, Vec::new())
+            }
         };
         Case { script: format!("{SHOW}{body}"), argument, any_order: kind == 2 }
     }
@@ -444,6 +467,69 @@ fn packing(draw: &mut Draw) -> (String, Vec<u8>) {
     };
     let data = (0..draw.below(60)).map(|_| draw.pick(&[0, 1, 2, 3, 0x7f, 0x80, 0xff, b'a'])).collect();
     (body, data)
+}
+
+fn text(draw: &mut Draw) -> String {
+    let parts =
+        ["a", "a", "b", "b", "ab", "1", "_", " ", "(", ")", ".", "-", "\\000", "\\255", "A", "]", "^"];
+    format!("'{}'", (0..draw.below(12)).map(|_| draw.pick(&parts)).collect::<String>())
+}
+
+fn pattern(draw: &mut Draw) -> String {
+    let parts = [
+        "a",
+        "b",
+        "a",
+        "b",
+        ".",
+        "%a",
+        "%d",
+        "%A",
+        "%w",
+        "%s",
+        "%p",
+        "%x",
+        "%z",
+        "%.",
+        "%(",
+        "[ab]",
+        "[^a]",
+        "[a-b]",
+        "[%a_]",
+        "[]]",
+        "[^]a]",
+        "[a%]",
+        "[",
+        "*",
+        "+",
+        "-",
+        "?",
+        "*",
+        "?",
+        "(",
+        ")",
+        "(",
+        ")",
+        "()",
+        "%1",
+        "%2",
+        "%b()",
+        "%bab",
+        "%b",
+        "%f[%a]",
+        "%f[^a]",
+        "%f",
+        "%",
+        "$",
+        "^",
+        "[a-]",
+        "[%z-\\255]",
+        "\\000",
+    ];
+    let start = if draw.chance(15) { "^" } else { "" };
+    let end = if draw.chance(15) { "$" } else { "" };
+    let middle: String = (0..draw.below(8)).map(|_| draw.pick(&parts)).collect();
+    format!("'{start}{middle}{end}'")
 }
 
 fn ask(client: &mut Client, case: &Case) -> Vec<u8> {

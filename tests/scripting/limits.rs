@@ -120,6 +120,9 @@ fn nothing_a_script_catches_keeps_it_alive() {
         "while true do redis.pcall('nosuch') end",
         "local t t = setmetatable({}, {__call = function(...) return t(...) end}) return t()",
         "while true do redis.call('GET', 'x') end",
+        "return string.match(string.rep('a', 300000), '.-.-.-b')",
+        "return string.gsub(string.rep('(', 300000), '%b()', '')",
+        "local t = {} for _ = 1, 40 do t = {t, t} end while true do pcall(cmsgpack.pack, t) end",
     ] {
         runs.send(&["EVAL", script, "0"]);
         await_busy(&mut looks);
