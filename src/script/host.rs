@@ -468,8 +468,7 @@ pub(super) unsafe fn look_around(l: State) -> Answer {
         let shared = shared(l);
         if shared.killed {
             // A coroutine that was made before the kill has the slow hook still.
-            ffi::lua_sethook(l, Some(hook), ffi::LUA_MASKCOUNT, 1);
-            return api::misuse(l, "Script killed by user with SCRIPT KILL...");
+            return end_run(l);
         }
         match shared.mode {
             Mode::Idle => {}
@@ -496,11 +495,22 @@ pub(super) unsafe fn look_around(l: State) -> Answer {
                     }
                 }
                 if shared.killed {
-                    ffi::lua_sethook(l, Some(hook), ffi::LUA_MASKCOUNT, 1);
-                    return api::misuse(l, "Script killed by user with SCRIPT KILL...");
+                    return end_run(l);
                 }
             }
         }
     }
     Ok(0)
+}
+
+/// Raises what a killed script is told, now and at each instruction to come.
+unsafe fn end_run(l: State) -> Answer {
+    unsafe {
+        ffi::lua_sethook(l, Some(hook), ffi::LUA_MASKCOUNT, 1);
+        // A function of a library may have filled its stack; it needs nothing of that any more.
+        if ffi::lua_checkstack(l, 4) == 0 {
+            ffi::lua_settop(l, 0);
+        }
+        api::misuse(l, "Script killed by user with SCRIPT KILL...")
+    }
 }

@@ -225,6 +225,17 @@ impl Client {
         }
     }
 
+    /// Whether a whole frame has come; waits a few milliseconds for one.
+    pub fn has_frame(&mut self) -> bool {
+        if resp::frame_len(&self.input[self.taken..]).is_some() {
+            return true;
+        }
+        self.stream.set_read_timeout(Some(Duration::from_millis(3))).expect("a TCP socket");
+        self.fill();
+        self.stream.set_read_timeout(Some(PATIENCE)).expect("a TCP socket");
+        resp::frame_len(&self.input[self.taken..]).is_some()
+    }
+
     /// Reads once; false at the end of the connection or when nothing came in time.
     fn fill(&mut self) -> bool {
         let mut chunk = [0; 65536];

@@ -1,14 +1,17 @@
 //! Scripts against redis-server 7.0.15, byte by byte: a corpus (`corpus/*.txt`), random values and
-//! formats (`formats.rs`), and what a script that is stuck or hungry does to the server (`limits.rs`).
+//! formats (`formats.rs`), what a script that is stuck or hungry does to the server (`limits.rs`), and
+//! hostile ones by the thousand (`hostile.rs`).
 //!
 //! `KEYLATCH_SCRIPT_CASES` (4,000 unless given) says how many random cases, `KEYLATCH_SCRIPT_SEED` their
-//! first seed.
+//! first seed; `KEYLATCH_HOSTILE_SCRIPTS` (10,000) how many hostile ones, and with
+//! `KEYLATCH_HOSTILE_SHOW` each is shown before it runs.
 
 #[path = "../common/mod.rs"]
 mod common;
 
 mod corpus;
 mod formats;
+mod hostile;
 mod limits;
 
 fn number(name: &str, default: u64) -> u64 {
