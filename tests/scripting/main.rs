@@ -1,6 +1,6 @@
 //! Scripts against redis-server 7.0.15, byte by byte: a corpus (`corpus/*.txt`), random values and
 //! formats (`formats.rs`), what a script that is stuck or hungry does to the server (`limits.rs`), and
-//! hostile ones by the thousand (`hostile.rs`).
+//! hostile ones by the thousand (`hostile.rs`); the scripts of docs/scripting.md (`examples.rs`).
 //!
 //! `KEYLATCH_SCRIPT_CASES` (4,000 unless given) says how many random cases, `KEYLATCH_SCRIPT_SEED` their
 //! first seed; `KEYLATCH_HOSTILE_SCRIPTS` (10,000) how many hostile ones, and with
@@ -10,6 +10,7 @@
 mod common;
 
 mod corpus;
+mod examples;
 mod formats;
 mod hostile;
 mod limits;
