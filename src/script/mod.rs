@@ -24,6 +24,7 @@ mod payload;
 mod random;
 mod sandbox;
 mod shebang;
+mod sorting;
 #[cfg(test)]
 mod tests;
 

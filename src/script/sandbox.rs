@@ -11,7 +11,7 @@ use super::lua::{
     Answer, Raise, Shared, State, bad_arg, bytes, c_text, check_bytes, entry, fail, ffi, push, push_str,
     set_fn, shared,
 };
-use super::{api, bits, json, msgpack, packing, patterns, random};
+use super::{api, bits, json, msgpack, packing, patterns, random, sorting};
 use std::ffi::{CStr, c_int, c_void};
 
 const READ_ONLY: &str = "Attempt to modify a readonly table";
@@ -429,6 +429,7 @@ pub(super) unsafe fn open_libraries(l: State) {
         publish(l, c"coroutine");
         open(l, ffi::luaopen_table, c"table");
         wrap(l, c"insert", entry!(insert));
+        set_fn(l, c"sort", entry!(sorting::sort));
         for name in [c"foreach", c"foreachi", c"getn", c"maxn", c"concat"] {
             wrap(l, name, entry!(looking));
         }

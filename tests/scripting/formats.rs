@@ -58,6 +58,19 @@ const WITH_MSGPACK: &[&str] = &[
     "return all(pcall(function() return cmsgpack.pack(cmsgpack.unpack(ARGV[1])) end))",
 ];
 
+/// Sorting of `T`'s bytes, by order functions that contradict themselves as well.
+const WITH_ORDERS: &[&str] = &[
+    "nil",
+    "function(a, b) return a > b end",
+    "function(a, b) return a <= b end",
+    "function(a, b) return true end",
+    "function(a, b) return (a * 7 + b * 3) % 5 < 2 end",
+    "function(a, b) return a % 3 < b % 3 end",
+    "function() end",
+    "function(a, b) if a == 98 then error('no b') end return a < b end",
+    "5",
+];
+
 /// `T` and `P` stand for a text and a pattern.
 const WITH_PATTERNS: &[&str] = &[
     "return all(pcall(string.find, T, P))",
@@ -82,7 +95,7 @@ struct Case {
 impl Case {
     fn drawn(seed: u64) -> Case {
         let mut draw = Draw::new(seed);
-        let kind = draw.below(5);
+        let kind = draw.below(6);
         let (body, argument) = match kind {
             0 => {
                 let mut body = String::new();
@@ -97,6 +110,14 @@ impl Case {
             1 => (draw.pick(WITH_JSON).to_owned(), json(&mut draw)),
             2 => (draw.pick(WITH_MSGPACK).to_owned(), msgpack(&mut draw)),
             3 => packing(&mut draw),
+            4 => {
+                let (order, text) =
+                    (draw.pick(WITH_ORDERS), (0..draw.below(60)).map(|_| draw.below(256) as u8).collect());
+                let body = format!(
+                    "local calls, order = 0, {order} local t = {{}} for i = 1, #ARGV[1] do t[i] = ARGV[1]:byte(i) end                      local function f(a, b) calls = calls + 1 return order(a, b) end                      local ok, e = pcall(table.sort, t, type(order) == 'function' and f or order)                      return all(ok, e, calls, table.concat(t, ' '))"
+                );
+                (body, text)
+            }
             _ => {
                 let mut body = draw.pick(WITH_PATTERNS).to_owned();
                 for (place, what) in [("T", text(&mut draw)), ("P", pattern(&mut draw))] {
