@@ -16,7 +16,7 @@ impl UnixMs {
 }
 
 /// Where "now" comes from.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Clock {
     /// The operating system's wall clock.
     System,
@@ -89,7 +89,8 @@ impl Stopwatch {
 
     /// Microseconds since the start.
     pub fn micros(self) -> u64 {
-        u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
+        let elapsed = self.0.elapsed();
+        elapsed.as_secs() * 1_000_000 + u64::from(elapsed.subsec_micros()) // wraps in 500,000 years
     }
 
     /// The time since the start.
@@ -98,12 +99,21 @@ impl Stopwatch {
     }
 }
 
-/// One turn of the event loop: the wall clock is read once, then a stopwatch gives the rest, so
-/// that a command costs one reading that serves as its end and as the next one's beginning.
+/// For so long a turn trusts its reading of the wall clock, microseconds: the time that a step of
+/// the system's clock may go unnoticed.
+const TRUSTED: u64 = 50_000;
+
+/// One turn of the event loop. The wall clock is read once in a while and a stopwatch gives the
+/// rest: a turn costs one reading, and so does each of its commands, whose end is the next one's
+/// beginning.
 #[derive(Clone, Copy, Debug)]
 pub struct Turn {
-    began_micros: i64,
+    /// The clock as it was when it was read.
+    clock: Clock,
+    /// What it said, absolute microseconds.
+    read: i64,
     moves: bool,
+    /// Runs since then.
     watch: Stopwatch,
     lap: u64,
 }
@@ -111,7 +121,19 @@ pub struct Turn {
 impl Turn {
     /// Begins a turn now.
     pub fn begin(clock: &Clock) -> Self {
-        Turn { began_micros: clock.now_micros(), moves: clock.runs(), watch: Stopwatch::start(), lap: 0 }
+        let moves = clock.runs();
+        Turn { clock: *clock, read: clock.now_micros(), moves, watch: Stopwatch::start(), lap: 0 }
+    }
+
+    /// Begins the next turn now, of the same clock or another.
+    #[inline]
+    pub fn next(&mut self, clock: &Clock) {
+        let elapsed = self.watch.micros();
+        if elapsed < TRUSTED && self.clock == *clock {
+            self.lap = elapsed;
+        } else {
+            *self = Turn::begin(clock);
+        }
     }
 
     /// Microseconds since the last lap, or since the beginning.
@@ -131,7 +153,7 @@ impl Turn {
     /// The moment of the last lap in absolute microseconds; a manual clock's moment stands.
     #[inline]
     pub fn micros(&self) -> i64 {
-        if self.moves { self.began_micros + self.lap as i64 } else { self.began_micros }
+        if self.moves { self.read + self.lap as i64 } else { self.read }
     }
 
     /// The same in milliseconds.

@@ -45,3 +45,25 @@ static TABLE: LazyLock<Table> = LazyLock::new(|| {
 pub fn table() -> &'static Table {
     &TABLE
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The names that locks stand on must not meet in the quick table.
+    #[test]
+    fn hot_names_are_found_at_once() {
+        for name in
+            ["get", "set", "del", "pttl", "ttl", "eval", "evalsha", "pexpire", "exists", "delex", "ping"]
+        {
+            assert!(table().is_quick(name.as_bytes()), "{name}");
+        }
+        for wrong in [&b"g\x05t"[..], b"ge", b"gett", b"\x07ET", b"get\0", b""] {
+            assert!(table().find(wrong).is_none(), "{wrong:?}");
+        }
+        for command in table().all().iter().filter(|command| command.parent.is_none()) {
+            let upper = command.spec.name.to_ascii_uppercase();
+            assert_eq!(table().find(upper.as_bytes()).map(|found| found.id), Some(command.id));
+        }
+    }
+}

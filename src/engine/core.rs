@@ -147,7 +147,7 @@ pub struct Core {
 impl Core {
     /// A server that has just been started and has no client.
     pub fn new(config: Config, table: &'static Table, clock: Clock, mut chance: Chance) -> Self {
-        let start = Start { config: config.clone(), clock: clock.clone(), chance: chance.clone() };
+        let start = Start { config: config.clone(), clock, chance: chance.clone() };
         let hash_seed = chance.bits();
         let effects = Effects { classes: config.notify_keyspace_events.0, ..Effects::default() };
         let identity = Identity {
@@ -200,7 +200,7 @@ impl Core {
     /// Reads the clock; what runs until the next call happens from here on.
     #[inline]
     pub fn begin_turn(&mut self) {
-        self.turn = Turn::begin(&self.clock);
+        self.turn.next(&self.clock);
         self.stats.sample(self.now().0);
     }
 

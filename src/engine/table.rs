@@ -39,6 +39,38 @@ pub struct Table {
     commands: Vec<Command>,
     by_name: HashMap<&'static str, usize, ahash::RandomState>,
     by_sub: HashMap<(usize, &'static str), usize, ahash::RandomState>,
+    /// By `Quick`: one look for nearly every request.
+    quick: Box<[(Quick, u16)]>,
+}
+
+/// Places of the quick table; a name whose place is taken is found by `by_name`.
+const QUICK: usize = 1 << 11;
+
+/// A name of at most 16 letters as two words, in lower case.
+#[derive(Clone, Copy, PartialEq, Eq, Default)]
+struct Quick(u64, u64);
+
+impl Quick {
+    /// `None`: too long or too short to be worth it. Bit 5 makes a letter small; it makes some
+    /// other bytes look like letters too, hence the second look at what was found (`find`).
+    #[inline]
+    fn of(name: &[u8]) -> Option<Quick> {
+        const SMALL: u64 = 0x2020_2020_2020_2020;
+        let word = |bytes: &[u8; 8]| u64::from_le_bytes(*bytes) | SMALL;
+        let half = |bytes: &[u8; 4]| u64::from(u32::from_le_bytes(*bytes)) | SMALL;
+        Some(match name.len() {
+            3 => Quick(u64::from_le_bytes([name[0], name[1], name[2], 0, 0, 0, 0, 0]) | SMALL, 3),
+            4..=7 => Quick(half(name.first_chunk()?), half(name.last_chunk()?) << 3 | name.len() as u64),
+            8..=16 => Quick(word(name.first_chunk()?), word(name.last_chunk()?) ^ name.len() as u64),
+            _ => return None,
+        })
+    }
+
+    #[inline]
+    fn place(self) -> usize {
+        let product = u128::from(self.0 ^ 0x9E37_79B9_7F4A_7C15) * u128::from(self.1 ^ 0xD1B5_4A32_D192_ED03);
+        (product >> 53) as usize % QUICK
+    }
 }
 
 /// No command's name is longer.
@@ -53,10 +85,16 @@ impl Table {
             commands: Vec::new(),
             by_name: HashMap::with_hasher(state.clone()),
             by_sub: HashMap::with_hasher(state),
+            quick: vec![(Quick::default(), 0); QUICK].into_boxed_slice(),
         };
         for spec in families.iter().flat_map(|family| family.iter()) {
             let id = table.add(spec, None, spec.name.to_owned());
             assert!(table.by_name.insert(spec.name, id).is_none(), "{} stands twice", spec.name);
+            if let Some(quick) = Quick::of(spec.name.as_bytes())
+                && table.quick[quick.place()].0 == Quick::default()
+            {
+                table.quick[quick.place()] = (quick, id as u16); // some hundred entries
+            }
             for sub in spec.subcommands {
                 let child = table.add(sub, Some(id), format!("{}|{}", spec.name, sub.name));
                 assert!(table.by_sub.insert((id, sub.name), child).is_none(), "{} twice", sub.name);
@@ -88,7 +126,26 @@ impl Table {
     }
 
     /// The command called `name`, in any case.
+    #[inline]
     pub fn find(&self, name: &[u8]) -> Option<&Command> {
+        if let Some(quick) = Quick::of(name) {
+            let (there, id) = self.quick[quick.place()];
+            let command = &self.commands[usize::from(id)];
+            if there == quick && command.spec.name.as_bytes().eq_ignore_ascii_case(name) {
+                return Some(command);
+            }
+        }
+        self.find_any(name)
+    }
+
+    /// Whether `find` needs but one look for it.
+    #[cfg(test)]
+    pub fn is_quick(&self, name: &[u8]) -> bool {
+        let quick = Quick::of(name).map(|quick| self.quick[quick.place()]);
+        quick.is_some_and(|(_, id)| self.commands[usize::from(id)].spec.name.as_bytes() == name)
+    }
+
+    fn find_any(&self, name: &[u8]) -> Option<&Command> {
         let mut folded = [0; NAME_MAX];
         let id = *self.by_name.get(fold(name, &mut folded)?)?;
         Some(&self.commands[id])
