@@ -15,7 +15,9 @@ pub(super) unsafe fn encode(l: State) -> Answer {
         }
         let shared: *mut Shared = shared(l);
         (*shared).json.clear();
-        let mut encoder = Encoder { l, config: config(l), shared, out: Out::new(l) };
+        let config = config(l);
+        let whole_below = 10f64.powi(config.precision);
+        let mut encoder = Encoder { l, config, shared, out: Out::new(l), whole_below };
         encoder.run()?;
         encoder.out.push();
     }
@@ -27,6 +29,8 @@ struct Encoder {
     config: Config,
     shared: *mut Shared,
     out: Out,
+    /// Below it a whole number is written by its digits alone: ten to the power of the precision.
+    whole_below: f64,
 }
 
 impl Encoder {
@@ -203,6 +207,10 @@ impl Encoder {
                 INVALID_WRITE => {}
                 _ => return self.out.put(b"null"),
             }
+        }
+        if x.fract() == 0.0 && x.abs() < self.whole_below && (x != 0.0 || x.is_sign_positive()) {
+            let mut digits = itoa::Buffer::new();
+            return self.out.put(digits.format(x as i64).as_bytes());
         }
         self.out.put(general(x, self.config.precision).as_bytes())
     }

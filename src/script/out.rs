@@ -87,13 +87,17 @@ impl Out {
     }
 
     /// Room for `n` more bytes, or the script's memory does not allow it.
+    #[inline]
     pub fn reserve(&mut self, n: usize) -> Result<(), Raise> {
+        let buffer = self.buffer();
+        if n <= buffer.capacity() - buffer.len() { Ok(()) } else { self.grow(n) }
+    }
+
+    #[cold]
+    fn grow(&mut self, n: usize) -> Result<(), Raise> {
         let room = self.room;
         let buffer = self.buffer();
         let len = buffer.len().saturating_add(n);
-        if len <= buffer.capacity() {
-            return Ok(());
-        }
         if len > room {
             // SAFETY: `new`'s promise.
             return Err(unsafe { out_of_memory(self.l) });
@@ -103,14 +107,18 @@ impl Out {
         Ok(())
     }
 
+    #[inline]
     pub fn put(&mut self, bytes: &[u8]) -> Result<(), Raise> {
         self.reserve(bytes.len())?;
         self.buffer().extend_from_slice(bytes);
         Ok(())
     }
 
+    #[inline]
     pub fn byte(&mut self, byte: u8) -> Result<(), Raise> {
-        self.put(&[byte])
+        self.reserve(1)?;
+        self.buffer().push(byte);
+        Ok(())
     }
     /// `n` times `byte`.
     pub fn fill(&mut self, byte: u8, n: usize) -> Result<(), Raise> {
