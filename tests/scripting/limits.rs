@@ -192,6 +192,34 @@ fn a_stuck_function_is_killed_by_function_kill() {
 }
 
 #[test]
+fn a_library_is_loaded_in_time_and_within_its_memory() {
+    let (ours, theirs) = pair_with(&[]);
+    let mut clients = [ours.client(), theirs.client()];
+    let load = |client: &mut Client, code: &str| {
+        client.call(&["FUNCTION", "LOAD", &format!("#!lua name=x\n{code}")])
+    };
+    for code in [
+        "while true do end",
+        "local function f() return f() end return f()",
+        "local function f() f() end f()",
+        "while true do pcall(function() while true do end end) end",
+        "redis.register_function('f', function() while true do end end) while true do end",
+    ] {
+        both(&mut clients, |client| load(client, code));
+    }
+    assert_eq!(clients[0].say("FCALL f 0"), "-ERR Function not found");
+    clients[0].say("CONFIG SET lua-memory-limit 8mb");
+    for code in ["local t = {} for i = 1, 1e9 do t[i] = {} end", "local s = 'x' while true do s = s .. s end"]
+    {
+        let reply = load(&mut clients[0], code);
+        assert!(reply.contains("not enough memory"), "{reply}");
+    }
+    let code = "redis.register_function('f', function() return 'still' end)";
+    assert_eq!(load(&mut clients[0], code), "$1\r\nx");
+    assert_eq!(clients[0].say("FCALL f 0"), "$5\r\nstill");
+}
+
+#[test]
 fn clients_come_and_go_while_a_script_is_stuck() {
     let server = Server::start(&["--busy-reply-threshold", SOON]);
     let mut looks = server.client();
