@@ -55,7 +55,8 @@ unsafe fn bswap(l: State) -> Answer {
 unsafe fn fold(l: State, join: fn(u32, u32) -> u32) -> Answer {
     unsafe {
         let mut bits = argument(l, 1);
-        for i in 2..=ffi::lua_gettop(l) {
+        // From the last to the second: the last wrong argument is the one that is named.
+        for i in (2..=ffi::lua_gettop(l)).rev() {
             bits = join(bits, argument(l, i));
         }
         give(l, bits)

@@ -402,7 +402,8 @@ fn sha_of(given: &[u8]) -> Option<Sha> {
     Some(sha)
 }
 
-/// Compiles text, never bytecode. 0: the chunk is on top; else the error.
+/// Compiles text, never bytecode: what begins like it gets a blank in front, so that Lua's own parser
+/// refuses it as text, in its own words. 0: the chunk is on top; else the error.
 ///
 /// SAFETY: `l` is a VM's state.
 pub(super) unsafe fn load_chunk(l: State, text: &[u8], name: *const c_char) -> c_int {
@@ -411,6 +412,7 @@ pub(super) unsafe fn load_chunk(l: State, text: &[u8], name: *const c_char) -> c
             let blank = [b" ", text].concat();
             return ffi::luaL_loadbuffer(l, blank.as_ptr().cast(), blank.len(), name);
         }
+        let text = super::source::without_nesting(text);
         ffi::luaL_loadbuffer(l, text.as_ptr().cast(), text.len(), name)
     }
 }

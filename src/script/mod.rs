@@ -25,6 +25,7 @@ mod random;
 mod sandbox;
 mod shebang;
 mod sorting;
+mod source;
 #[cfg(test)]
 mod tests;
 

@@ -96,14 +96,18 @@ unsafe fn refuse_write(l: State) -> Answer {
     unsafe { fail(l, READ_ONLY) }
 }
 
+/// Reading a global that is not there. A script can get hold of this function and call it in other ways.
 unsafe fn refuse_global(l: State) -> Answer {
     unsafe {
+        if ffi::lua_gettop(l) != 2 {
+            return fail(l, "Wrong number of arguments to luaProtectedTableError");
+        }
+        let Some(name) = c_text(l, 2) else {
+            return fail(l, "Second argument to luaProtectedTableError must be a string or number");
+        };
         ffi::luaL_where(l, 1);
         push_str(l, "Script attempted to access nonexistent global variable '");
-        match c_text(l, 2) {
-            Some(name) => push(l, name),
-            None => push_str(l, "(null)"),
-        }
+        push(l, name);
         push_str(l, "'");
         ffi::lua_concat(l, 4);
     }
@@ -240,19 +244,10 @@ unsafe fn pcall(l: State) -> Answer {
     }
 }
 
-/// Loads text under `name`. A chunk that begins like bytecode gets a blank in front, so that
-/// Lua's own parser refuses it as text, in its own words.
+/// Loads text under `name`, never bytecode.
 unsafe fn load_text(l: State, text: &[u8], name: *const std::ffi::c_char) -> Answer {
     unsafe {
-        let status = if text.first() == Some(&0x1b) {
-            push_str(l, " ");
-            push(l, text);
-            ffi::lua_concat(l, 2);
-            let blank = bytes(l, -1).unwrap_or_default();
-            ffi::luaL_loadbuffer(l, blank.as_ptr().cast(), blank.len(), name)
-        } else {
-            ffi::luaL_loadbuffer(l, text.as_ptr().cast(), text.len(), name)
-        };
+        let status = super::host::load_chunk(l, text, name);
         if status == 0 {
             return Ok(1);
         }
