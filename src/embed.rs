@@ -2,6 +2,8 @@
 //! which a test looks at it and arranges it. Not here: what the wire's `KEYLATCH` does
 //! (`command::keylatch`), which works on the same core.
 
+pub mod faults;
+
 use crate::base::chance::Chance;
 use crate::base::clock::{Clock, UnixMs};
 use crate::command::table::table;

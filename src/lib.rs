@@ -16,6 +16,6 @@ pub mod script;
 pub mod server;
 pub mod sight;
 
-pub use embed::{Builder, Server, StartError};
+pub use embed::{Builder, Server, StartError, faults};
 pub use engine::locks::findings::Mistake;
 pub use engine::locks::view::{Finding, HeldLock, LockEvent, What, Who};

@@ -245,7 +245,10 @@ async fn cron(shared: Rc<Shared>) {
                 shared.cron_sleeps.set(true);
                 shared.cron.notified().await;
             }
-            Some(pause) => tokio::time::sleep(pause).await,
+            Some(pause) => tokio::select! {
+                () = tokio::time::sleep(pause) => {}
+                () = shared.cron.notified() => {}
+            },
         }
         loop {
             let more = {

@@ -34,6 +34,15 @@ pub const COMMANDS: &[Spec] = &[Spec {
             ..SUB
         },
         Spec {
+            name: "fault",
+            summary: "Has requests and replies go wrong by rules, and lists or removes the rules.",
+            complexity: "O(N) in the number of rules",
+            synopsis: super::fault::SYNOPSIS,
+            arity: Arity::AtLeast(3),
+            handler: Handler::Server(super::fault::fault),
+            ..SUB
+        },
+        Spec {
             name: "seed",
             summary: "Makes all that is random follow from a number.",
             synopsis: "seed",

@@ -15,6 +15,9 @@ pub mod debug;
 pub mod dump;
 pub mod eval;
 pub mod expiry;
+pub mod fault;
+#[cfg(test)]
+mod fault_tests;
 pub mod generic;
 pub mod help;
 pub mod hyperloglog;

@@ -92,6 +92,7 @@ impl Room {
         } else if line == "@tick" {
             self.core().tick();
         } else if let Some(letter) = line.strip_prefix("@leave ") {
+            self.postponed.retain(|(waiting, _)| !letter.starts_with(*waiting));
             let place = letter.chars().next().and_then(|letter| self.places.remove(&letter));
             self.core().disconnect(place.unwrap_or_else(|| panic!("{line}")));
         } else {

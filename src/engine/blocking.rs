@@ -1,6 +1,6 @@
-//! Clients whose requests wait: for the end of CLIENT PAUSE, or in WAIT for replicas that will not
-//! come. Times are absolute on the server's clock, so that a test moves them. Not here: the commands
-//! (`command::client_wait`, `command::replication`), and that a waiting client's socket is left alone
+//! Clients whose requests wait: for the end of CLIENT PAUSE, in WAIT for replicas that will not
+//! come, or because a fault has them wait. Times are absolute on the server's clock, so that a test moves them. Not here: the commands
+//! (`command::client_wait`, `command::replication`), faults (`striking`), and that a waiting client's socket is left alone
 //! (`net`).
 
 use super::core::Core;
@@ -37,6 +37,26 @@ pub enum Wait {
     Pause,
     /// Replicas, until then or for ever; `zeros`: how many numbers the answer holds.
     Replicas { until: Option<UnixMs>, zeros: usize },
+    /// A fault's delay: then its request is made again, or its reply goes out.
+    Delay { until: UnixMs },
+    /// A fault's splitting of its reply: the next piece comes then.
+    Split { next: UnixMs, bytes: usize },
+    /// The end of a fault's stall of the whole server.
+    Stall,
+    /// Nothing: a fault has its connection hang.
+    Hang,
+}
+
+impl Wait {
+    /// When it ends, or goes on, by itself.
+    pub fn until(self) -> Option<UnixMs> {
+        match self {
+            Wait::Replicas { until, .. } => until,
+            Wait::Delay { until } => Some(until),
+            Wait::Split { next, .. } => Some(next),
+            Wait::Pause | Wait::Stall | Wait::Hang => None,
+        }
+    }
 }
 
 /// How a wait ends before its time.
@@ -78,8 +98,14 @@ impl Core {
 
     /// `client` waits for replicas.
     pub fn wait_for_replicas(&mut self, client: usize, until: Option<UnixMs>, zeros: usize) {
-        self.clients.get_mut(client).wait = Some(Wait::Replicas { until, zeros });
+        self.wait_for_time(client, Wait::Replicas { until, zeros });
+    }
+
+    /// `client` waits for what `wait` says, until its time.
+    pub(super) fn wait_for_time(&mut self, client: usize, wait: Wait) {
+        self.clients.get_mut(client).wait = Some(wait);
         self.waiting.push(client);
+        self.cron_is_late = true;
     }
 
     /// Ends `client`'s wait for replicas; false: it was in none.
@@ -107,17 +133,28 @@ impl Core {
         true
     }
 
-    /// Ends the waits whose time has come.
+    /// When the wait that `client` is in ends by itself.
+    fn waits_until(&self, client: usize) -> Option<UnixMs> {
+        self.clients.get(client).wait.and_then(Wait::until)
+    }
+
+    /// Ends the waits whose time has come, in the order of their times. While the whole server
+    /// stands still, none ends.
     pub fn pass_deadlines(&mut self) {
+        if self.stands_still() {
+            return;
+        }
         let now = self.now();
         self.pause_in_force();
-        let due = |client: &usize| match self.clients.get(*client).wait {
-            Some(Wait::Replicas { until: Some(until), .. }) => until <= now,
-            _ => false,
-        };
-        let due: Vec<usize> = self.waiting.iter().copied().filter(due).collect();
-        for client in due {
-            self.release(client, Release::Timeout);
+        let due = |&client: &usize| Some((self.waits_until(client).filter(|&until| until <= now)?, client));
+        let mut due: Vec<(UnixMs, usize)> = self.waiting.iter().filter_map(due).collect();
+        due.sort_by_key(|&(until, _)| until);
+        for (_, client) in due {
+            match self.clients.get(client).wait {
+                Some(Wait::Split { .. }) => self.send_pieces(client),
+                Some(Wait::Delay { .. }) => self.end_fault(client),
+                _ => drop(self.release(client, Release::Timeout)),
+            }
         }
     }
 
@@ -127,11 +164,9 @@ impl Core {
         if !self.clock.runs() {
             return None;
         }
-        let waits = self.waiting.iter().filter_map(|&client| match self.clients.get(client).wait {
-            Some(Wait::Replicas { until, .. }) => until,
-            _ => None,
-        });
-        let next = waits.chain(self.pause.map(|pause| pause.until)).min()?;
+        let waits = self.waiting.iter().filter_map(|&client| self.waits_until(client));
+        let next = waits.chain(self.pause.map(|pause| pause.until)).min();
+        let next = self.trouble.stall().or(next)?;
         let ms = next.since(self.clock.now()).max(0);
         Some(Duration::from_millis(ms.unsigned_abs()))
     }

@@ -102,7 +102,7 @@ impl Clients {
     pub fn send(&mut self, at: usize, bytes: &[u8]) {
         if self.running == Some(at) {
             self.pushes.extend_from_slice(bytes);
-        } else {
+        } else if !self.sessions[at].mark.as_mut().is_some_and(|mark| mark.takes(bytes)) {
             self.owe(at, bytes);
             self.wake(at);
         }

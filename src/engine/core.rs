@@ -15,6 +15,7 @@ use super::session::{Closing, Queue, Queued, ReplyMode};
 use super::slowlog::SlowLog;
 use super::spec::{Context, Flags, Handler, Outcome};
 use super::stats::Stats;
+use super::striking::Trouble;
 use super::table::{Command, Table};
 use super::tracking::Tracking;
 use super::watch::Watches;
@@ -84,6 +85,8 @@ pub enum Taken {
     Answered,
     /// It is to be made again after a pause.
     Postponed,
+    /// It will not be answered.
+    Waits,
 }
 
 /// Serves other connections while a script overruns; given by `net`.
@@ -113,11 +116,14 @@ pub struct Core {
     /// What it sees of the request that runs.
     pub(super) lock_watcher: Watcher,
     pub pause: Option<Pause>,
-    /// Clients that wait for replicas.
+    /// Clients that wait for a time.
     pub waiting: Vec<usize>,
-    /// Something out of the ordinary is in force (a pause, a tracking client, a monitor, a cluster,
-    /// the book of locks):
-    /// the one look that a server without pays for.
+    /// Something is to happen earlier than the cron knows of.
+    pub cron_is_late: bool,
+    /// Faults.
+    pub trouble: Trouble,
+    /// Something out of the ordinary is in force (a pause, a tracking client, a monitor, a cluster, the
+    /// book of locks, a fault): the one look that a server without pays for.
     special: bool,
     /// Commands that take as long are looked at for the slow log and LATENCY.
     slow_micros: u64,
@@ -180,6 +186,8 @@ impl Core {
             latency: LatencyEvents::default(),
             pause: None,
             waiting: Vec::new(),
+            cron_is_late: false,
+            trouble: Trouble::default(),
             special: false,
             slow_micros: 0,
             identity,
@@ -232,12 +240,16 @@ impl Core {
         let resolved = table.resolve(args);
         // Also where it is refused or queued, and none where nothing has that name.
         self.clients.get_mut(client).last_command = resolved.as_ref().ok().map(|command| command.id);
+        if self.special && self.postpone_in_stall(client, resolved.as_ref().ok().copied()) {
+            return Taken::Postponed;
+        }
         let decided = resolved.and_then(|command| {
             command.check_arity(args.len())?;
             let facts = self.facts(client, command, args);
             Ok((command, admit::admit(&facts, command)?))
         });
         match decided {
+            Ok((command, Admission::Run)) if self.special => self.strike_before(client, command, args, out),
             Ok((command, Admission::Run)) => Taken::Run(command),
             Ok((command, Admission::Queue)) => {
                 self.enqueue(client, command, args);
@@ -298,7 +310,14 @@ impl Core {
             || self.pause.is_some()
             || self.tracking.is_used()
             || !self.monitors.is_empty()
-            || self.book.is_some();
+            || self.book.is_some()
+            || !self.trouble.is_none();
+    }
+
+    /// Whether any of it is in force.
+    #[inline]
+    pub(super) fn is_special(&self) -> bool {
+        self.special
     }
 
     /// What follows from a command that has run, for those who track or monitor.
@@ -510,7 +529,7 @@ impl Core {
     /// Whether anything is left for the cron to do: without, the process sleeps.
     pub fn needs_cron(&self) -> bool {
         !self.reaper.is_empty()
-            || self.pause.is_some()
+            || self.keeps_data()
             || !self.waiting.is_empty()
             || self.config.timeout > 0
             || (self.active_expire
@@ -553,6 +572,7 @@ impl Core {
         self.untrack(client);
         self.monitors.retain(|&monitor| monitor != client);
         self.waiting.retain(|&waiting| waiting != client);
+        self.forget_trouble(client);
         self.note_special();
         self.clients.remove(client);
     }

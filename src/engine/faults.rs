@@ -19,7 +19,7 @@ pub enum Action {
     Error(Vec<u8>),
     /// This client waits, milliseconds; *after*, its reply does.
     Delay(u64),
-    /// Everybody waits, milliseconds. On a frozen clock so much time passes unserved.
+    /// Everybody waits, milliseconds, as while a long garbage collection of the whole server.
     Stall(u64),
     /// The connection ends without a reply.
     Drop,
@@ -90,6 +90,97 @@ pub struct Rule {
     pub action: Action,
 }
 
+impl Rule {
+    /// `action`, each time, for every command, key and client, where it usually comes.
+    pub fn new(action: Action) -> Rule {
+        let phase = action.default_phase();
+        Rule { phase, command: None, key: None, client: None, skip: 0, times: None, probability: 1.0, action }
+    }
+
+    /// Before the command runs, or after it has.
+    #[must_use]
+    pub fn on(self, phase: Phase) -> Rule {
+        Rule { phase, ..self }
+    }
+
+    /// Only commands whose full name (`set`, `client|setname`) matches this glob, in any case.
+    #[must_use]
+    pub fn command(self, glob: impl AsRef<[u8]>) -> Rule {
+        Rule { command: Some(glob.as_ref().to_vec()), ..self }
+    }
+
+    /// Only commands one of whose keys matches this glob.
+    #[must_use]
+    pub fn key(self, glob: impl AsRef<[u8]>) -> Rule {
+        Rule { key: Some(glob.as_ref().to_vec()), ..self }
+    }
+
+    /// Only clients whose name (CLIENT SETNAME) matches this glob.
+    #[must_use]
+    pub fn client(self, glob: impl AsRef<[u8]>) -> Rule {
+        Rule { client: Some(glob.as_ref().to_vec()), ..self }
+    }
+
+    /// Lets so many matches pass first.
+    #[must_use]
+    pub fn skip(self, matches: u64) -> Rule {
+        Rule { skip: matches, ..self }
+    }
+
+    /// Strikes so often and no more.
+    #[must_use]
+    pub fn times(self, times: u64) -> Rule {
+        Rule { times: Some(times), ..self }
+    }
+
+    /// How likely it strikes where it matches, 0 to 1.
+    #[must_use]
+    pub fn probability(self, probability: f64) -> Rule {
+        Rule { probability, ..self }
+    }
+
+    /// Whether it makes sense as a whole; where not, why.
+    pub fn check(&self) -> Result<(), Nonsense> {
+        match &self.action {
+            Action::Error(text) if text.iter().all(u8::is_ascii_whitespace) => Err(Nonsense::NoErrorText),
+            Action::Split(0) => Err(Nonsense::SplitIntoNothing),
+            _ if !(0.0..=1.0).contains(&self.probability) => Err(Nonsense::Probability),
+            action if action.fits(self.phase) => Ok(()),
+            _ if self.phase == Phase::Before => Err(Nonsense::AfterOnly),
+            _ => Err(Nonsense::BeforeOnly),
+        }
+    }
+
+    /// Whether a key is one of those that it is about.
+    pub fn is_about(&self, key: &[u8]) -> bool {
+        self.key.as_ref().is_none_or(|glob| glob::matches(glob, key, false))
+    }
+}
+
+/// Why a rule makes no sense.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Nonsense {
+    NoErrorText,
+    SplitIntoNothing,
+    Probability,
+    AfterOnly,
+    BeforeOnly,
+}
+
+impl std::fmt::Display for Nonsense {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Nonsense::NoErrorText => "a fault's error needs a text",
+            Nonsense::SplitIntoNothing => "a reply cannot be split into pieces of 0 bytes",
+            Nonsense::Probability => "a fault's probability must be a number from 0 to 1",
+            Nonsense::AfterOnly => "this fault can only strike after the command",
+            Nonsense::BeforeOnly => "this fault can only strike before the command",
+        })
+    }
+}
+
+impl std::error::Error for Nonsense {}
+
 /// A rule in force.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Numbered {
@@ -149,8 +240,8 @@ impl Faults {
         &self.rules
     }
 
-    /// What goes wrong with this request, if anything.
-    pub fn strike(&mut self, target: &Target<'_>, chance: &mut Chance) -> Option<Action> {
+    /// The rule by which this request goes wrong, if one does.
+    pub fn strike(&mut self, target: &Target<'_>, chance: &mut Chance) -> Option<Rule> {
         for numbered in &mut self.rules {
             let rule = &numbered.rule;
             if !rule.matches(target) {
@@ -162,7 +253,7 @@ impl Faults {
                 continue;
             }
             numbered.struck += 1;
-            return Some(rule.action.clone());
+            return Some(rule.clone());
         }
         None
     }
@@ -177,26 +268,13 @@ impl Rule {
             && (!target.inside || self.action.fits_inside())
             && fits(&self.command, target.command.as_bytes(), true)
             && fits(&self.client, target.client, false)
-            && (self.key.is_none() || target.keys.iter().any(|key| fits(&self.key, key, false)))
+            && (self.key.is_none() || target.keys.iter().any(|key| self.is_about(key)))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    fn rule(action: Action) -> Rule {
-        Rule {
-            phase: action.default_phase(),
-            command: None,
-            key: None,
-            client: None,
-            skip: 0,
-            times: None,
-            probability: 1.0,
-            action,
-        }
-    }
 
     fn target<'a>(command: &'a str, keys: &'a [&'a [u8]]) -> Target<'a> {
         Target { phase: Phase::Before, command, keys, client: b"worker-1", inside: false }
@@ -206,9 +284,9 @@ mod tests {
     fn rules_strike_in_order_as_often_as_they_say() {
         let mut faults = Faults::default();
         let mut chance = Chance::from_seed(1);
-        faults.add(Rule { skip: 1, times: Some(2), ..rule(Action::Drop) });
-        faults.add(Rule { command: Some(b"G*".to_vec()), ..rule(Action::Hang) });
-        let mut strike = |command| faults.strike(&target(command, &[]), &mut chance);
+        faults.add(Rule::new(Action::Drop).skip(1).times(2));
+        faults.add(Rule::new(Action::Hang).command("G*"));
+        let mut strike = |command| faults.strike(&target(command, &[]), &mut chance).map(|rule| rule.action);
         assert_eq!(strike("get"), Some(Action::Hang));
         assert_eq!(strike("get"), Some(Action::Drop));
         assert_eq!(strike("set"), Some(Action::Drop));
@@ -220,11 +298,7 @@ mod tests {
     #[test]
     fn a_rule_looks_at_key_client_phase_and_place() {
         let mut chance = Chance::from_seed(1);
-        let locks = Rule {
-            key: Some(b"lock:*".to_vec()),
-            client: Some(b"worker-?".to_vec()),
-            ..rule(Action::Error(b"ERR no".to_vec()))
-        };
+        let locks = Rule::new(Action::Error(b"ERR no".to_vec())).key("lock:*").client("worker-?");
         let mut faults = Faults::default();
         faults.add(locks);
         assert!(faults.strike(&target("get", &[b"data"]), &mut chance).is_none());
@@ -234,16 +308,29 @@ mod tests {
         let after = Target { phase: Phase::After, ..target("get", &[b"lock:1"]) };
         assert!(faults.strike(&after, &mut chance).is_none());
         faults.clear();
-        faults.add(rule(Action::Drop));
+        faults.add(Rule::new(Action::Drop));
         let inside = Target { inside: true, ..target("get", &[]) };
         assert!(faults.strike(&inside, &mut chance).is_none());
+    }
+
+    #[test]
+    fn nonsense_is_known() {
+        let check = |action, phase| Rule::new(action).on(phase).check();
+        assert_eq!(check(Action::Split(0), Phase::After), Err(Nonsense::SplitIntoNothing));
+        assert_eq!(check(Action::Truncate(3), Phase::Before), Err(Nonsense::AfterOnly));
+        assert_eq!(check(Action::ExpireFirst, Phase::After), Err(Nonsense::BeforeOnly));
+        assert_eq!(check(Action::Error(b" ".to_vec()), Phase::After), Err(Nonsense::NoErrorText));
+        for odds in [-0.1, 1.1, f64::NAN] {
+            assert_eq!(Rule::new(Action::Drop).probability(odds).check(), Err(Nonsense::Probability));
+        }
+        assert_eq!(check(Action::Drop, Phase::After), Ok(()));
     }
 
     #[test]
     fn a_probability_is_reproducible() {
         let run = |seed| {
             let mut faults = Faults::default();
-            faults.add(Rule { probability: 0.5, ..rule(Action::Drop) });
+            faults.add(Rule::new(Action::Drop).probability(0.5));
             let mut chance = Chance::from_seed(seed);
             (0..64).filter(|_| faults.strike(&target("get", &[]), &mut chance).is_some()).count()
         };

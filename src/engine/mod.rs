@@ -21,6 +21,7 @@ pub mod settle;
 pub mod slowlog;
 pub mod spec;
 pub mod stats;
+pub mod striking;
 pub mod synopsis;
 pub mod table;
 pub mod tick;
@@ -31,6 +32,7 @@ pub mod watch;
 use self::core::{Core, Origin, Taken};
 use self::session::{Closing, ReplyMode};
 use self::spec::Outcome;
+use self::striking::Inside;
 use self::table::Command;
 use crate::base::error::CommandError;
 use crate::resp::{Args, Reply};
@@ -120,8 +122,20 @@ impl Engine {
             let command = self.core().table.get(queued.command);
             let parts: SmallVec<[&[u8]; 8]> = queued.args.iter().map(|arg| &arg[..]).collect();
             let args = Args::new(&parts);
+            let at = out.len();
+            let core = self.core();
+            let fault =
+                if core.is_special() { core.strike_inside(client, command, &args) } else { Inside::Unharmed };
+            if let Inside::Instead(error) = fault {
+                core.writer(client, out).error(&error);
+                continue;
+            }
             if let Outcome::Close = self.run(client, command, &args, Origin::Transaction, out) {
                 self.core().clients.get_mut(client).closing = Closing::AfterReply;
+            }
+            if let Inside::Afterwards(error) = fault {
+                out.truncate(at);
+                self.core().writer(client, out).error(&error);
             }
         }
     }
@@ -141,11 +155,13 @@ impl Door for Engine {
             Taken::Run(command) => command,
             Taken::Answered => return end(core, client, before, out, start),
             Taken::Postponed => return postpone(core, before, out),
+            Taken::Waits => return wait(core, before, out),
         };
         match self.run(client, command, args, Origin::Client, out) {
             Outcome::Block => {
-                self.core().clients.end(before, out);
-                Flow::Wait
+                let core = self.core();
+                core.leave_unharmed(client);
+                wait(core, before, out)
             }
             outcome => {
                 let core = self.core();
@@ -171,6 +187,7 @@ impl Door for Core {
             Taken::Run(command) => command,
             Taken::Answered => return end(self, client, before, out, start),
             Taken::Postponed => return postpone(self, before, out),
+            Taken::Waits => return wait(self, before, out),
         };
         let mut writer = self.writer(client, out);
         let answered = match self.handle(client, command, args, Origin::Client, &mut writer) {
@@ -209,9 +226,19 @@ fn postpone(core: &mut Core, before: Option<usize>, out: &mut Vec<u8>) -> Flow {
     Flow::Retry
 }
 
+/// The reply comes later, or never.
+#[cold]
+fn wait(core: &mut Core, before: Option<usize>, out: &mut Vec<u8>) -> Flow {
+    core.clients.end(before, out);
+    Flow::Wait
+}
+
 #[inline]
 fn end(core: &mut Core, client: usize, before: Option<usize>, out: &mut Vec<u8>, start: usize) -> Flow {
     core.end_request(client, before, out, start);
+    if core.is_special() && core.strike_after(client, out, start) {
+        return Flow::Wait;
+    }
     match core.clients.get(client).closing {
         Closing::No => Flow::Next,
         Closing::AfterReply | Closing::Now => Flow::Close,

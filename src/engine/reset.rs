@@ -1,4 +1,4 @@
-//! Back to the start, for use between two tests: data, time, chance, parameters, statistics.
+//! Back to the start, for use between two tests: data, time, chance, parameters, faults, statistics.
 //! Connections stay, as do their own settings. Not here: the scripts (the host forgets them).
 
 use super::core::Core;
@@ -42,6 +42,7 @@ impl Core {
         self.reseed(start.chance);
         self.active_expire = true;
         self.unpause();
+        self.reset_faults();
         self.slowlog.clear();
         self.latency.clear();
         self.reset_statistics();

@@ -5,10 +5,11 @@ use super::admit;
 use super::cluster::{self, Slots};
 use super::core::{Core, Origin, ScriptRun};
 use super::spec::{Flags, Outcome, ScriptRequest};
+use super::striking::Inside;
 use crate::base::clock::UnixMs;
 use crate::base::error::{CommandError, code_of};
 use crate::base::number;
-use crate::resp::{Args, Protocol, Reply};
+use crate::resp::{Args, Protocol, Reply, TreeReply};
 use crate::script::{Host, LogLevel, Redis, Running, ScriptError, Verdict};
 
 impl Core {
@@ -70,9 +71,16 @@ impl Redis for Core {
         if self.config.cluster_enabled {
             self.check_script_slot(command, args)?;
         }
+        let fault =
+            if self.is_special() { self.strike_inside(client, command, args) } else { Inside::Unharmed };
+        if let Inside::Instead(error) = fault {
+            return Err(error);
+        }
         if command.has(Flags::WRITE) {
             self.run_state().running.wrote = true;
         }
+        let mut unheard = TreeReply::default();
+        let reply: &mut dyn Reply = if let Inside::Afterwards(_) = fault { &mut unheard } else { reply };
         let answered = match self.handle(client, command, args, Origin::Script, reply) {
             Ok(Outcome::Done | Outcome::Close) => Ok(()),
             Ok(_) => Err(CommandError::fixed("ERR This Redis command is not allowed from script")),
@@ -84,6 +92,9 @@ impl Redis for Core {
         run.mark = elapsed;
         let failed = answered.as_ref().err().map(|error| (error, false));
         self.finish(client, command, args, Origin::Script, failed, micros);
+        if let Inside::Afterwards(error) = fault {
+            return Err(error);
+        }
         answered
     }
 

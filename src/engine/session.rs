@@ -3,6 +3,7 @@
 
 use super::blocking::Wait;
 use super::spec::Flags;
+use super::striking::Mark;
 use super::tracking::Tracker;
 use super::watch::Watched;
 use crate::base::clock::UnixMs;
@@ -94,6 +95,8 @@ pub struct Session {
     pub read_only: bool,
     /// What it waits for.
     pub wait: Option<Wait>,
+    /// What faults have made of its request.
+    pub mark: Option<Box<Mark>>,
     /// `net` will look at it.
     pub woken: bool,
     /// Bytes for this client that did not come out of its own command: pushes, and what the
@@ -141,6 +144,7 @@ impl Session {
             monitor: false,
             read_only: false,
             wait: None,
+            mark: None,
             woken: false,
             outbox: Vec::new(),
             sent: 0,

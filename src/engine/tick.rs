@@ -22,7 +22,7 @@ impl Core {
 
     /// A slice of the active expire cycle. Tells whether it is behind.
     fn expire_slice(&mut self) -> bool {
-        if !self.active_expire || self.pause.is_some() {
+        if !self.active_expire || self.keeps_data() {
             return false;
         }
         let effort = Effort::new(self.config.active_expire_effort);
@@ -53,7 +53,7 @@ impl Core {
     /// `timeout`: ends clients that have been silent for so many seconds.
     fn close_idle(&mut self) {
         let seconds = self.config.timeout;
-        if seconds == 0 {
+        if seconds == 0 || self.trouble.stall().is_some() {
             return;
         }
         let now = self.now();

@@ -19,7 +19,7 @@ impl Core {
                 self.begin_turn();
                 self.pass_deadlines();
                 // A pause of writes keeps the data as it is: what falls due goes after it.
-                if self.pause.is_some() {
+                if self.keeps_data() {
                     kept.push((db, key));
                 } else {
                     kept.drain(..).for_each(|(db, key)| self.expire_key(db, &key));
@@ -33,7 +33,7 @@ impl Core {
         }
         self.begin_turn();
         self.pass_deadlines();
-        if self.pause.is_none() {
+        if !self.keeps_data() {
             kept.iter().for_each(|(db, key)| self.expire_key(*db, key));
         }
     }
@@ -68,7 +68,7 @@ impl Core {
         due
     }
 
-    fn expire_key(&mut self, db: usize, key: &[u8]) {
+    pub(super) fn expire_key(&mut self, db: usize, key: &[u8]) {
         let limits = Limits::NONE;
         let now = self.now();
         let (keyspace, chance) = (&mut self.keyspace, &mut self.chance);

@@ -24,7 +24,7 @@ pub struct Shared {
     pub conns: RefCell<Vec<Option<Rc<Conn>>>>,
     pub listeners: RefCell<Vec<Rc<listen::Listener>>>,
     buffers: RefCell<Buffers>,
-    /// The cron sleeps and is to be woken when there is something to do.
+    /// The cron sleeps until there is something to do.
     pub cron_sleeps: Cell<bool>,
     pub cron: Notify,
     /// SHUTDOWN or a signal came.
@@ -88,7 +88,8 @@ impl Shared {
                 }
             }
         }
-        if self.cron_sleeps.get() && core.needs_cron() {
+        if (self.cron_sleeps.get() && core.needs_cron()) || core.cron_is_late {
+            core.cron_is_late = false;
             self.cron_sleeps.set(false);
             self.cron.notify_one();
         }
