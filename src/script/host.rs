@@ -8,6 +8,7 @@ use super::functions::Libraries;
 use super::lua::{self, Answer, Mode, Raise, Shared, State, bytes, ffi, push, shared};
 use super::random::Rand48;
 use super::{Redis, Verdict, api, sandbox, shebang};
+use crate::base::clock::Stopwatch;
 use crate::base::error::CommandError;
 use crate::resp::{Args, Reply};
 use std::ffi::{c_char, c_int};
@@ -49,6 +50,9 @@ pub struct HostInfo {
 
 /// Instructions between two looks at the time.
 const HOOK_EVERY: c_int = 1000;
+/// If that took longer, microseconds, the next look is at the next instruction: some of them move
+/// hundreds of megabytes.
+const SLOW_MICROS: u64 = 2000;
 /// Garbage that may pile up over short scripts before a full collection (about 0.1 ms of CPU).
 const GARBAGE_BYTES_MAX: usize = 1 << 20;
 /// A scratch buffer that is larger after a script is given back.
@@ -198,8 +202,10 @@ impl Host {
             (*shared).script_limit = usize::MAX;
             (*shared).mode = Mode::Idle;
             (*shared).take_back();
-            if (*shared).killed {
-                (*shared).killed = false;
+            (*shared).killed = false;
+            (*shared).looked = None;
+            (*shared).memory.hurried = false;
+            if ffi::lua_gethookcount(l) != HOOK_EVERY {
                 ffi::lua_sethook(l, Some(hook), ffi::LUA_MASKCOUNT, HOOK_EVERY);
             }
             status
@@ -452,14 +458,30 @@ unsafe fn script_error(l: State, name: &str) -> ScriptError {
     }
 }
 
-/// Called every `HOOK_EVERY` instructions; after a kill at each.
+/// Called every `HOOK_EVERY` instructions, more often while they take long; after a kill at each.
 unsafe extern "C-unwind" fn hook(l: State, _: *mut ffi::lua_Debug) {
     // SAFETY: Lua calls with its own state. `look_around` owns nothing when the error is raised.
     unsafe {
+        let before = shared(l);
+        before.memory.hurried = false;
+        let slow = before.looked.is_some_and(|watch| watch.micros() > SLOW_MICROS);
         if let Err(Raise) = look_around(l) {
             ffi::lua_error(l);
         }
+        let every = ffi::lua_gethookcount(l);
+        let next = if slow { 1 } else { every.saturating_mul(4).min(HOOK_EVERY) };
+        if next != every {
+            ffi::lua_sethook(l, Some(hook), ffi::LUA_MASKCOUNT, next);
+        }
+        shared(l).looked = Some(Stopwatch::start());
     }
+}
+
+/// Has the hook called at the next instruction of `l`.
+///
+/// SAFETY: `l` is a VM's state; only fields of it are set.
+pub(super) unsafe fn look_soon(l: State) {
+    unsafe { ffi::lua_sethook(l, Some(hook), ffi::LUA_MASKCOUNT, 1) };
 }
 
 /// Serves others if the script is over its time; an error if the run is to end.

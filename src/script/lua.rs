@@ -50,6 +50,8 @@ pub(super) struct Memory {
     pub limit: usize,
     /// Past this the collector is let loose (it rests during short scripts).
     pub collect_at: usize,
+    /// A large block was asked for while a script runs: the hook comes at the next instruction.
+    pub hurried: bool,
     main: State,
 }
 
@@ -61,6 +63,8 @@ pub(super) struct Shared {
     pub mode: Mode,
     /// The run must end: every instruction says so from now on.
     pub killed: bool,
+    /// When the hook has last looked at the time.
+    pub looked: Option<crate::base::clock::Stopwatch>,
     /// A panic that was caught on its way into Lua.
     pub panic: Option<Box<dyn Any + Send>>,
     /// The limit of the script that runs; what `memory.limit` goes back to after a command.
@@ -89,10 +93,17 @@ pub(super) struct Shared {
 impl Shared {
     pub fn new(random: Rand48) -> Box<Shared> {
         Box::new(Shared {
-            memory: Memory { used: 0, limit: usize::MAX, collect_at: usize::MAX, main: std::ptr::null_mut() },
+            memory: Memory {
+                used: 0,
+                limit: usize::MAX,
+                collect_at: usize::MAX,
+                hurried: false,
+                main: std::ptr::null_mut(),
+            },
             core: None,
             mode: Mode::Idle,
             killed: false,
+            looked: None,
             panic: None,
             script_limit: usize::MAX,
             random,
@@ -144,6 +155,8 @@ pub(super) unsafe fn shared<'a>(l: State) -> &'a mut Shared {
     }
 }
 
+/// A block of so many bytes is large.
+const LARGE: usize = 1 << 20;
 const ALIGN: usize = 8; // Lua's own maximum (L_Umaxalign: double, pointer, long)
 
 unsafe extern "C" fn allocate(
@@ -167,6 +180,11 @@ unsafe extern "C" fn allocate(
         let used = memory.used - old_size + size;
         if used > memory.limit && size > old_size {
             return std::ptr::null_mut();
+        }
+        if size >= LARGE && !memory.hurried && (*data.cast::<Shared>()).mode != Mode::Idle {
+            // Only sets fields of the state. Instructions that move so much take long.
+            memory.hurried = true;
+            super::host::look_soon(memory.main);
         }
         if used > memory.collect_at {
             // Only moves the collector's threshold; nothing is collected in here.

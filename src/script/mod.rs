@@ -12,6 +12,7 @@ mod json_decode;
 mod json_encode;
 #[cfg(test)]
 mod json_tests;
+mod loading;
 mod lua;
 mod matcher;
 mod msgpack;

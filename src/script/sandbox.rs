@@ -8,10 +8,9 @@
 //! content instead, so that a script sees no difference.
 
 use super::lua::{
-    Answer, Raise, Shared, State, bad_arg, bytes, c_text, check_bytes, entry, fail, ffi, push, push_str,
-    set_fn, shared,
+    Answer, Raise, Shared, State, bad_arg, c_text, entry, fail, ffi, push, push_str, set_fn, shared,
 };
-use super::{api, bits, json, msgpack, packing, patterns, random, sorting};
+use super::{api, bits, json, loading, msgpack, packing, patterns, random, sorting};
 use std::ffi::{CStr, c_int, c_void};
 
 const READ_ONLY: &str = "Attempt to modify a readonly table";
@@ -205,6 +204,14 @@ unsafe fn looking(l: State) -> Answer {
     }
 }
 
+/// A collection is one instruction, however long it takes: others are served before each.
+unsafe fn collectgarbage(l: State) -> Answer {
+    unsafe {
+        super::host::look_around(l)?;
+        original(l)
+    }
+}
+
 unsafe fn original(l: State) -> Answer {
     unsafe {
         match ffi::lua_tocfunction(l, ffi::lua_upvalueindex(1)) {
@@ -241,81 +248,6 @@ unsafe fn pcall(l: State) -> Answer {
         ffi::lua_pushboolean(l, 0);
         ffi::lua_replace(l, 1);
         Ok(2)
-    }
-}
-
-/// Loads text under `name`, never bytecode.
-unsafe fn load_text(l: State, text: &[u8], name: *const std::ffi::c_char) -> Answer {
-    unsafe {
-        let status = super::host::load_chunk(l, text, name);
-        if status == 0 {
-            return Ok(1);
-        }
-        ffi::lua_pushnil(l);
-        ffi::lua_insert(l, -2);
-        Ok(2)
-    }
-}
-
-unsafe fn loadstring(l: State) -> Answer {
-    unsafe {
-        let text = check_bytes(l, 1);
-        let name = if ffi::lua_type(l, 2) <= ffi::LUA_TNIL {
-            ffi::lua_tolstring(l, 1, std::ptr::null_mut())
-        } else {
-            ffi::luaL_checklstring(l, 2, std::ptr::null_mut())
-        };
-        load_text(l, text, name)
-    }
-}
-
-/// `load(reader [, name])`. The pieces come one by one, as in Lua, so that an error of the reader
-/// wins or loses against one of the text as it does there.
-unsafe fn load(l: State) -> Answer {
-    unsafe {
-        ffi::luaL_checktype(l, 1, ffi::LUA_TFUNCTION);
-        let name = if ffi::lua_type(l, 2) <= ffi::LUA_TNIL {
-            c"=(load)".as_ptr()
-        } else {
-            ffi::luaL_checklstring(l, 2, std::ptr::null_mut())
-        };
-        ffi::lua_settop(l, 4); // 3: the piece being read; 4: unused, as Lua has it
-        let mut first = true;
-        let status = ffi::lua_load(l, piece, std::ptr::addr_of_mut!(first).cast(), name);
-        if status == 0 {
-            return Ok(1);
-        }
-        ffi::lua_pushnil(l);
-        ffi::lua_insert(l, -2);
-        Ok(2)
-    }
-}
-
-unsafe extern "C-unwind" fn piece(l: State, data: *mut c_void, size: *mut usize) -> *const std::ffi::c_char {
-    // SAFETY: `data` is `load`'s flag; the piece stays at stack position 3 while it is read.
-    unsafe {
-        ffi::luaL_checkstack_(l, 2, c"too many nested functions".as_ptr());
-        ffi::lua_pushvalue(l, 1);
-        ffi::lua_call(l, 0, 1);
-        match ffi::lua_type(l, -1) {
-            ffi::LUA_TNIL => {
-                *size = 0;
-                return std::ptr::null();
-            }
-            ffi::LUA_TSTRING | ffi::LUA_TNUMBER => {}
-            _ => {
-                ffi::luaL_error(l, c"reader function must return a string".as_ptr());
-            }
-        }
-        let first = &mut *data.cast::<bool>();
-        if bytes(l, -1).is_some_and(|text| text.first() == Some(&0x1b)) && *first {
-            push_str(l, " ");
-            ffi::lua_insert(l, -2);
-            ffi::lua_concat(l, 2);
-        }
-        *first = false;
-        ffi::lua_replace(l, 3);
-        ffi::lua_tolstring(l, 3, size)
     }
 }
 
@@ -418,6 +350,9 @@ unsafe fn publish(l: State, name: &CStr) {
 pub(super) unsafe fn open_libraries(l: State) {
     unsafe {
         open(l, ffi::luaopen_base, c"");
+        ffi::lua_pushvalue(l, ffi::LUA_GLOBALSINDEX);
+        wrap(l, c"collectgarbage", entry!(collectgarbage));
+        ffi::lua_settop(l, -2);
         ffi::lua_pushcclosure(l, xpcall, 0);
         ffi::lua_setfield(l, ffi::LUA_GLOBALSINDEX, c"xpcall".as_ptr());
         ffi::lua_getfield_(l, ffi::LUA_GLOBALSINDEX, c"coroutine".as_ptr());
@@ -508,8 +443,8 @@ pub(super) unsafe fn push_globals(l: State, version: &str, for_functions: bool) 
         set_fn(l, c"getmetatable", entry!(getmetatable));
         set_fn(l, c"setmetatable", entry!(setmetatable));
         set_fn(l, c"pcall", entry!(pcall));
-        set_fn(l, c"load", entry!(load));
-        set_fn(l, c"loadstring", entry!(loadstring));
+        set_fn(l, c"load", entry!(loading::load));
+        set_fn(l, c"loadstring", entry!(loading::loadstring));
         if !for_functions {
             push_error_handler(l);
             ffi::lua_setfield(l, -2, c"__redis__err__handler".as_ptr());

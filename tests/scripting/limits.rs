@@ -4,6 +4,8 @@
 
 use std::time::Duration;
 
+use keylatch::base::clock::Stopwatch;
+
 use crate::common::{Client, Server, is_keylatch, until};
 use crate::{pair_with, shown};
 
@@ -247,6 +249,34 @@ fn clients_come_and_go_while_a_script_is_stuck() {
     until("an answer", || Some(looks.say("PING")).filter(|reply| reply == "+PONG"));
     let clients = looks.say("CLIENT LIST").matches("id=").count();
     assert_eq!(clients, 2, "those that hung up are gone");
+}
+
+/// Some instructions move a hundred megabytes. However many there are, the server answers meanwhile.
+#[test]
+fn instructions_that_take_long_do_not_keep_others_waiting() {
+    let server = Server::start(&["--busy-reply-threshold", SOON]);
+    let (mut runs, mut looks) = (server.client(), server.client());
+    for script in [
+        "local s = string.rep('x', 2^27) while true do local t = s .. 'y' end",
+        "local s = string.rep('x', 2^26) while true do string.rep(s, 2) end",
+        "local s = string.rep('x', 2^26) while true do redis.sha1hex(s) end",
+        "local t = {} for i = 1, 500000 do t[i] = {} end while true do collectgarbage() end",
+        "local t = {} for i = 1, 1000000 do t[i] = 'abcdefgh' end while true do table.concat(t) end",
+    ] {
+        runs.send(&["EVAL", script, "0"]);
+        await_busy(&mut looks);
+        // Each answer is a look of the script's: a thousand instructions in between would be half a minute.
+        let watch = Stopwatch::start();
+        for _ in 0..3 {
+            assert!(looks.say("GET x").starts_with("-BUSY"), "{script}");
+        }
+        assert_eq!(looks.say("SCRIPT KILL"), "+OK");
+        assert!(
+            String::from_utf8_lossy(&runs.frame().expect("a reply")).contains("Script killed"),
+            "{script}"
+        );
+        assert!(watch.elapsed() < Duration::from_secs(10), "{script}: {:?}", watch.elapsed());
+    }
 }
 
 #[test]
