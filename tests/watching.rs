@@ -176,3 +176,27 @@ fn a_pause_ends_by_itself() {
     assert_eq!(b.frame().expect("a reply"), b"$1\r\nv\r\n");
     assert_eq!(a.say("WAIT 1 50"), ":0");
 }
+
+/// Who asked for the lock first gets it first, whoever connected first.
+#[test]
+fn a_pause_ends_in_the_order_of_the_requests() {
+    let server = Server::start(&[]);
+    let mut admin = server.client();
+    for _ in 0..5 {
+        let mut clients: Vec<Client> = (0..6).map(|_| server.client()).collect();
+        clients.iter_mut().for_each(|client| assert_eq!(client.say("PING"), "+PONG"));
+        assert_eq!(admin.say("FLUSHALL"), "+OK");
+        assert_eq!(admin.say("CLIENT PAUSE 60000 WRITE"), "+OK");
+        let order = [3, 0, 5, 1, 4, 2];
+        for (held, at) in order.into_iter().enumerate() {
+            clients[at].send(&["APPEND", "lock", &at.to_string()]);
+            let wanted = held as i64 + 1;
+            until("it to be held", || (figure(&mut admin, "blocked_clients") == wanted).then_some(()));
+        }
+        assert_eq!(admin.say("CLIENT UNPAUSE"), "+OK");
+        for client in &mut clients {
+            assert!(client.frame().expect("a reply").starts_with(b":"));
+        }
+        assert_eq!(admin.say("GET lock"), "$6\r\n305142");
+    }
+}

@@ -2,10 +2,9 @@
 //! databases. Not here: walking them (`scan`), deadlines (`expiry`).
 
 use super::options;
-use crate::base::clock::UnixMs;
 use crate::base::error::CommandError;
 use crate::engine::spec::{Arity, Flags, Group, Handler, KeySpec, LockPart, Spec};
-use crate::keyspace::{Access, Encoding, Event, Slot, Ttl};
+use crate::keyspace::{Access, Encoding, Event, Ttl};
 use crate::resp::{Args, Reply};
 
 type Answer = Result<(), CommandError>;
@@ -191,36 +190,15 @@ fn count(args: &Args<'_>, reply: &mut dyn Reply, mut test: impl FnMut(&[u8]) -> 
     reply.integer(n as i64);
 }
 
-/// What a key holds, to be put elsewhere.
-struct Held {
-    value: Vec<u8>,
-    encoding: Encoding,
-    deadline: Option<UnixMs>,
-}
-
-impl Held {
-    fn of(keys: &Access<'_>, slot: Slot) -> Self {
-        Held {
-            value: keys.value(slot).to_vec(),
-            encoding: keys.db().encoding(slot),
-            deadline: keys.deadline(slot),
-        }
-    }
-
-    fn put(&self, keys: &mut Access<'_>, key: &[u8], event: Event) {
-        let slot = keys.find(key);
-        let ttl = self.deadline.map_or(Ttl::Clear, Ttl::At);
-        keys.put(slot, key, &self.value, self.encoding, ttl, event);
-    }
-}
-
 fn rename(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
     let (from, to) = (args.get(1), args.get(2));
     if !keys.find(from).is_some() {
         return Err(CommandError::NoSuchKey);
     }
     if from != to {
-        rename_to(keys, from, to);
+        // What is stale under the new name goes first, and is told.
+        keys.find(to);
+        keys.carry(from, keys.db_index(), to, Event::RENAME_FROM, Event::RENAME_TO);
     }
     reply.ok();
     Ok(())
@@ -233,19 +211,10 @@ fn renamenx(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> An
     }
     let free = !keys.find(to).is_some();
     if free {
-        rename_to(keys, from, to);
+        keys.carry(from, keys.db_index(), to, Event::RENAME_FROM, Event::RENAME_TO);
     }
     reply.integer(i64::from(free));
     Ok(())
-}
-
-fn rename_to(keys: &mut Access<'_>, from: &[u8], to: &[u8]) {
-    // What is stale under the new name goes first; that may move the key.
-    keys.find(to);
-    let slot = keys.find(from);
-    let held = Held::of(keys, slot);
-    keys.remove(slot, from, Event::RENAME_FROM);
-    held.put(keys, to, Event::RENAME_TO);
 }
 
 fn copy(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
@@ -274,11 +243,18 @@ fn copy(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer
     if free {
         // Looking for the other name may have moved this one.
         let slot = keys.find(from);
-        let mut held = Held::of(keys, slot);
-        if held.encoding == Encoding::Auto {
-            held.encoding = Encoding::Own;
+        let (value, ttl) = (keys.value(slot).to_vec(), keys.deadline(slot).map_or(Ttl::Clear, Ttl::At));
+        let encoding = match keys.db().encoding(slot) {
+            Encoding::Auto => Encoding::Own,
+            other => other,
+        };
+        let mut there = keys.other(db);
+        let old = there.find(to);
+        if old.is_some() {
+            // What is replaced is removed without a word, and the copy is new.
+            there.also(to, Event::NEW);
         }
-        held.put(&mut keys.other(db), to, Event::COPY_TO);
+        there.put(old, to, &value, encoding, ttl, Event::COPY_TO);
     }
     reply.integer(i64::from(free));
     Ok(())
@@ -296,9 +272,7 @@ fn move_key(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> An
     let slot = keys.find(key);
     let free = slot.is_some() && !keys.other(db).find(key).is_some();
     if free {
-        let held = Held::of(keys, slot);
-        keys.remove(slot, key, Event::MOVE_FROM);
-        held.put(&mut keys.other(db), key, Event::MOVE_TO);
+        keys.carry(key, db, key, Event::MOVE_FROM, Event::MOVE_TO);
     }
     reply.integer(i64::from(free));
     Ok(())
@@ -314,9 +288,7 @@ fn swapdb(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answ
     let known =
         |n: i32| usize::try_from(n).ok().filter(|&n| n < count).ok_or(CommandError::DbIndexOutOfRange);
     let (first, second) = (known(first)?, known(second)?);
-    if first != second {
-        keys.swap(first, second);
-    }
+    keys.swap(first, second);
     reply.ok();
     Ok(())
 }

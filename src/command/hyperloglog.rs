@@ -105,18 +105,20 @@ fn pfadd(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answe
         keys.recode(slot, Encoding::Raw);
     }
     let mut value = if is_new { hll::empty() } else { keys.value(slot).to_vec() };
-    let mut grown = is_new;
+    // A new key and each element that changed it count as a change of their own.
+    let mut changes = u64::from(is_new);
     let mut failed = None;
     for element in args.rest(2) {
         match hll::add(&mut value, element, sparse_max) {
-            Ok(grew) => grown |= grew,
+            Ok(grew) => changes += u64::from(grew),
             Err(corrupted) => {
                 failed = Some(corrupted);
                 break;
             }
         }
     }
-    if grown {
+    if changes > 0 {
+        keys.count(changes - 1);
         hll::invalidate(&mut value);
         // What went in before a corrupted run was met stays in, without a word, as in Redis.
         let event = if failed.is_none() { Event::PFADD } else { Event::UNNAMED };
@@ -125,7 +127,7 @@ fn pfadd(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answe
     match failed {
         Some(corrupted) => Err(corrupted.into()),
         None => {
-            reply.integer(i64::from(grown));
+            reply.integer(i64::from(changes > 0));
             Ok(())
         }
     }

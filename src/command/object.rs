@@ -67,7 +67,7 @@ pub const COMMANDS: &[Spec] = &[Spec {
 
 /// Looks the key up; where there is none, says so.
 fn known(keys: &mut Access<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Option<Slot> {
-    let slot = keys.peek(args.get(2));
+    let slot = keys.peek_untold(args.get(2));
     if !slot.is_some() {
         reply.null();
     }

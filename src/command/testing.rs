@@ -51,7 +51,8 @@ impl Bench {
             Change::Flushed { .. } => "flushed",
             Change::Swapped(..) => "swapped",
         });
-        names.collect::<Vec<_>>().join(" ")
+        // What has no name is told to watchers alone.
+        names.filter(|name| !name.is_empty()).collect::<Vec<_>>().join(" ")
     }
 }
 

@@ -35,6 +35,31 @@ fn a_watch_breaks_by_any_change() {
 }
 
 #[test]
+fn a_key_keeps_its_idle_time_where_it_goes() {
+    check(
+        r"
+        A> SET a 1
+        A: +OK
+        @advance 10000
+        A> RENAME a b
+        A: +OK
+        A> OBJECT IDLETIME b
+        A: :10
+        A> MOVE b 1
+        A: :1
+        A> SELECT 1
+        A: +OK
+        A> OBJECT IDLETIME b
+        A: :10
+        A> COPY b c
+        A: :1
+        A> OBJECT IDLETIME c
+        A: :0
+        ",
+    );
+}
+
+#[test]
 fn what_is_no_change_breaks_no_watch() {
     for harmless in [
         "B> SET other 1\nB: +OK",
@@ -383,6 +408,26 @@ fn pauses_hold_requests_back() {
         A: :1
         A> CLIENT PAUSE 10 NEVER
         A: -ERR CLIENT PAUSE mode must be WRITE or ALL
+        ",
+    );
+}
+
+#[test]
+fn a_transaction_that_will_not_run_is_not_held() {
+    check(
+        r"
+        A> WATCH k
+        A: +OK
+        B> SET k 1
+        B: +OK
+        A> MULTI
+        A: +OK
+        A> SET k 2
+        A: +QUEUED
+        B> CLIENT PAUSE 1000 WRITE
+        B: +OK
+        A> EXEC
+        A: *-1
         ",
     );
 }

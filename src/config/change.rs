@@ -96,7 +96,9 @@ impl Config {
         for (param, name, value) in known {
             let before = param.print(&next);
             param.read_value(&mut next, value).map_err(|why| Self::set_failed(name, &why))?;
-            if param.hooks != Hooks::NONE && param.print(&next) != before {
+            // Classes of notifications are printed as Redis prints them: `n` is lost behind `A`.
+            let may_differ = param.print(&next) != before || param.hooks.has(Hooks::NOTIFY);
+            if param.hooks != Hooks::NONE && may_differ {
                 hooks = hooks.or(param.hooks);
                 names.push((param.hooks, name));
             }

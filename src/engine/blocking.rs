@@ -75,11 +75,11 @@ impl Core {
         self.note_special();
     }
 
-    /// CLIENT UNPAUSE, or the end of its time: who waited is served.
+    /// CLIENT UNPAUSE, or the end of its time: who waited is served, first come, first served.
     pub fn unpause(&mut self) {
         self.pause = None;
         self.note_special();
-        for client in self.clients.by_age() {
+        for client in std::mem::take(&mut self.postponed) {
             let session = self.clients.get_mut(client);
             if session.wait == Some(Wait::Pause) {
                 session.wait = None;

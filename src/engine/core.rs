@@ -118,6 +118,8 @@ pub struct Core {
     pub pause: Option<Pause>,
     /// Clients that wait for a time.
     pub waiting: Vec<usize>,
+    /// Clients whose requests a pause holds back, in the order in which they came.
+    pub postponed: Vec<usize>,
     /// Something is to happen earlier than the cron knows of.
     pub cron_is_late: bool,
     /// Faults.
@@ -188,6 +190,7 @@ impl Core {
             waiting: Vec::new(),
             cron_is_late: false,
             trouble: Trouble::default(),
+            postponed: Vec::new(),
             special: false,
             slow_micros: 0,
             identity,
@@ -258,6 +261,7 @@ impl Core {
             }
             Ok((_, Admission::Postpone)) => {
                 self.clients.get_mut(client).wait = Some(Wait::Pause);
+                self.postponed.push(client);
                 Taken::Postponed
             }
             Err(refusal) => {
@@ -378,7 +382,10 @@ impl Core {
             self.stats.commands[command.id].rejected += 1;
         }
         let exec = self.table.find(args.get(0)).is_some_and(|command| command.has(Flags::RUNS_QUEUE));
-        self.stats.error(&refusal.code());
+        let code = refusal.code();
+        // A refused EXEC is counted as what its client reads.
+        let told_whole = !exec || refusal == CommandError::CrossSlot;
+        self.stats.error(if told_whole { &code } else { "EXECABORT" });
         let session = self.clients.get_mut(client);
         if exec {
             // A refused EXEC ends its transaction and says why.
@@ -386,6 +393,10 @@ impl Core {
             self.unwatch(client);
             if refusal == CommandError::CrossSlot {
                 return self.writer(client, out).error(&refusal);
+            }
+            // Monitors have seen the MULTI: they are to see where it ends.
+            if let Ok(command) = self.table.resolve(args) {
+                self.feed_monitors(client, command, args, Origin::Client);
             }
             let mut line = b"EXECABORT Transaction discarded because of: ".to_vec();
             let reason = refusal.line();
@@ -398,8 +409,12 @@ impl Core {
         self.writer(client, out).error(&refusal);
     }
 
+    /// Keeps a command for EXEC, unless that will run nothing: then not even what it would have done
+    /// counts (a pause does not hold such an EXEC back).
     fn enqueue(&mut self, client: usize, command: &Command, args: &Args<'_>) {
-        if let Some(queue) = &mut self.clients.get_mut(client).queue {
+        let session = self.clients.get_mut(client);
+        let broken = session.watch_broken;
+        if let Some(queue) = session.queue.as_mut().filter(|queue| !queue.failed && !broken) {
             let args: Vec<Box<[u8]>> = args.all().iter().map(|&arg| arg.into()).collect();
             queue.bytes += args.iter().map(|arg| arg.len()).sum::<usize>();
             queue.flags = queue.flags | command.spec.flags;
@@ -573,6 +588,7 @@ impl Core {
         self.monitors.retain(|&monitor| monitor != client);
         self.waiting.retain(|&waiting| waiting != client);
         self.forget_trouble(client);
+        self.postponed.retain(|&postponed| postponed != client);
         self.note_special();
         self.clients.remove(client);
     }

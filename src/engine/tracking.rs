@@ -134,6 +134,8 @@ impl Core {
     pub fn track(&mut self, client: usize, mut tracker: Tracker) {
         let old = self.clients.get_mut(client).tracker.take();
         self.tracking.clients += usize::from(old.is_none());
+        // What CLIENT CACHING has said of the next command outlives new options, as in Redis.
+        tracker.caching = old.as_ref().is_some_and(|old| old.caching);
         if tracker.broadcast {
             if tracker.prefixes.is_empty() {
                 tracker.prefixes.insert(Box::default());

@@ -134,12 +134,20 @@ impl<'a> Access<'a> {
     /// leaves the access time.
     #[inline]
     pub fn peek(&mut self, key: &[u8]) -> Slot {
-        let slot = self.find(key);
-        if slot.is_some() {
-            self.effects.hits += 1;
-        } else {
-            self.effects.misses += 1;
+        let slot = self.peek_untold(key);
+        if !slot.is_some() {
             self.effects.also(self.db, key, Event::KEY_MISS);
+        }
+        slot
+    }
+
+    /// As `peek`, but that a miss is only counted (OBJECT).
+    #[inline]
+    pub fn peek_untold(&mut self, key: &[u8]) -> Slot {
+        let slot = self.find(key);
+        match slot.is_some() {
+            true => self.effects.hits += 1,
+            false => self.effects.misses += 1,
         }
         slot
     }
@@ -155,7 +163,8 @@ impl<'a> Access<'a> {
         if self.limits.lazy_expire {
             let db = self.keyspace.db_mut(self.db);
             self.effects.expired += 1;
-            self.effects.record(self.db, db.key(slot), Event::EXPIRED);
+            // Nobody's change: it is not counted as one.
+            self.effects.touch(self.db, db.key(slot), Event::EXPIRED);
             db.remove(slot);
         }
         Slot { pos: Slot::NONE, ..slot }
@@ -264,6 +273,34 @@ impl<'a> Access<'a> {
         self.effects.record(self.db, key, event);
     }
 
+    /// Takes the key `from`, which must be there, to the name `to` of database `db`, over whatever
+    /// has it: value, deadline and access time stay. For watchers both names have changed before
+    /// either is told; it counts as one change.
+    pub fn carry(&mut self, from: &[u8], db: usize, to: &[u8], left: Event, came: Event) {
+        let (home, now) = (self.db, self.now);
+        let slot = self.db().find(from);
+        let source = self.db();
+        let (value, encoding) = (source.value(slot).to_vec(), source.encoding(slot));
+        let (deadline, accessed) = (source.deadline(slot), source.accessed(slot, now));
+        let target = self.keyspace.db_mut(db);
+        let slot = target.put(target.find(to), to, &value, encoding, deadline, now);
+        target.touch(slot, UnixMs(i64::from(accessed) * 1000));
+        // Putting may have moved it.
+        let source = self.db_mut();
+        source.remove(source.find(from));
+        self.effects.dirty += 1;
+        self.effects.also(db, to, Event::NEW);
+        self.effects.touch(home, from, Event::UNNAMED);
+        self.effects.touch(db, to, Event::UNNAMED);
+        self.effects.also(home, from, left);
+        self.effects.also(db, to, came);
+    }
+
+    /// Counts `more` changes on top of what the events say (PFADD counts each element).
+    pub fn count(&mut self, more: u64) {
+        self.effects.dirty += more;
+    }
+
     /// One more name for what was just done to `key` (`expire` after `set`).
     #[inline]
     pub fn also(&mut self, key: &[u8], event: Event) {
@@ -279,10 +316,13 @@ impl<'a> Access<'a> {
         removed
     }
 
-    /// Exchanges two databases (which must exist).
+    /// Exchanges two databases (which must exist); one with itself counts as a change all the same.
     pub fn swap(&mut self, a: usize, b: usize) {
-        self.keyspace.swap(a, b);
         self.effects.dirty += 1;
+        if a == b {
+            return;
+        }
+        self.keyspace.swap(a, b);
         self.effects.changes.push(Change::Swapped(a, b));
     }
 }

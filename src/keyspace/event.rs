@@ -123,6 +123,12 @@ impl Effects {
     #[inline]
     pub fn record(&mut self, db: usize, key: &[u8], event: Event) {
         self.dirty += 1;
+        self.touch(db, key, event);
+    }
+
+    /// Notes a change of `key` that is part of one already counted.
+    #[inline]
+    pub fn touch(&mut self, db: usize, key: &[u8], event: Event) {
         if self.listening {
             self.changes.push(Change::Key { db, key: key.into(), event, touched: true });
         }

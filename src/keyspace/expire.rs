@@ -274,7 +274,7 @@ mod tests {
             bench.run(NOW, Budget::Keys(64), 1);
         }
         assert_eq!(bench.len(), 100);
-        assert_eq!((bench.effects.expired, bench.effects.dirty), (800, 800));
+        assert_eq!((bench.effects.expired, bench.effects.dirty), (800, 0));
         let mut heard: Vec<_> = bench
             .effects
             .changes
