@@ -190,3 +190,110 @@ fn one_reported_version() {
         assert_eq!(client.say("DELEX k IFEQ v"), ":1");
     }
 }
+
+/// Every way by which a command reaches the server.
+#[derive(Clone, Copy, Debug)]
+enum By {
+    Itself,
+    Script,
+    Transaction,
+}
+
+fn run_by(client: &mut Client, by: By, command: &str) {
+    let said = match by {
+        By::Itself => client.say(command),
+        By::Script => client.say(&format!("EVAL return(redis.call(unpack(ARGV))) 1 k {command}")),
+        By::Transaction => {
+            assert_eq!(client.say("MULTI"), "+OK");
+            assert_eq!(client.say(command), "+QUEUED", "{command}");
+            client.say("EXEC")
+        }
+    };
+    assert!(!said.contains("-ERR"), "{by:?}: {command}: {said}");
+}
+
+/// Subscribers, trackers and monitors see a conditional write as what it did: a refused one is a
+/// command that was run, and nothing else.
+#[test]
+fn a_conditional_write_is_told_as_what_it_did() {
+    if !is_keylatch() {
+        return;
+    }
+    let server = Server::start(&["--notify-keyspace-events", "Eg$x"]);
+    let (mut actor, mut listener) = (server.client(), server.client());
+    let (mut tracker, mut monitor) = (server.client(), server.client());
+    assert!(listener.say("PSUBSCRIBE __keyevent@0__:*").starts_with("*3"));
+    assert!(tracker.say("HELLO 3").starts_with('%'));
+    assert_eq!(tracker.say("CLIENT TRACKING ON"), "+OK");
+    let cases: &[(&str, &[&str])] = &[
+        ("SET k w IFEQ other", &[]),
+        ("SET k w IFEQ other GET", &[]),
+        ("SET k w IFEQ v", &["set"]),
+        ("SET k w IFEQ v PX 5000", &["set", "expire"]),
+        ("SET k w IFNE v", &[]),
+        ("SET k w IFNE other", &["set"]),
+        ("SET k w IFDEQ 0000000000000000", &[]),
+        ("SET k w IFDNE 0000000000000000", &["set"]),
+        ("DELEX k IFEQ other", &[]),
+        ("DELEX k IFNE v", &[]),
+        ("DELEX k IFDEQ 0000000000000000", &[]),
+        ("DELEX k IFEQ v", &["del"]),
+        ("DELEX k IFDNE 0000000000000000", &["del"]),
+        ("DELIFEQ k other", &[]),
+        ("DELIFEQ k v", &["del"]),
+        ("MSETEX 2 free 1 k 1 NX", &[]),
+        ("MSETEX 2 k 1 none 1 XX", &[]),
+        ("MSETEX 1 k 1", &["set"]),
+        ("MSETEX 1 k 1 XX PX 5000", &["set", "expire"]),
+        ("PEXPIRE k 5000 IFEQ other", &[]),
+        ("PEXPIRE k 5000 IFEQ v", &["expire"]),
+        ("EXPIRE k -1 IFEQ other", &[]),
+        ("EXPIRE k -1 IFEQ v", &["del"]),
+        ("GETEX k", &[]),
+        ("GETEX k PERSIST", &[]),
+        ("GETEX k PX 5000", &["expire"]),
+        ("DIGEST k", &[]),
+    ];
+    for by in [By::Itself, By::Script, By::Transaction] {
+        for (command, events) in cases {
+            assert_eq!(actor.say("FLUSHALL"), "+OK");
+            assert_eq!(actor.say("SET k v"), "+OK");
+            assert_eq!(actor.say("PUBLISH __keyevent@0__:begin x"), ":1");
+            while !listener.frame().is_some_and(|frame| String::from_utf8_lossy(&frame).contains(":begin")) {}
+            tracker.send(&["GET", "k"]);
+            while tracker.frame().expect("a reply") != b"$1\r\nv\r\n" {}
+            assert_eq!(monitor.say("MONITOR"), "+OK");
+
+            run_by(&mut actor, by, command);
+
+            assert_eq!(actor.say("PUBLISH __keyevent@0__:end x"), ":1");
+            let mut told = Vec::new();
+            loop {
+                let frame = listener.value(&["PING"]);
+                let words = frame.items().expect("a message").to_vec();
+                match words.get(2).map(common::resp::Value::text) {
+                    Some(channel) if channel.ends_with(":end") => break,
+                    Some(channel) => told.push(channel.rsplit(':').next().unwrap_or_default().to_owned()),
+                    None => {} // the answer to a PING
+                }
+            }
+            assert_eq!(&told, events, "{by:?}: {command}");
+            // What was read is forgotten where it changed.
+            tracker.send(&["PING"]);
+            let first = tracker.frame().expect("a frame");
+            let forgotten = first.starts_with(b">2\r\n$10\r\ninvalidate");
+            assert_eq!(forgotten, !events.is_empty(), "{by:?}: {command}");
+            if forgotten {
+                assert_eq!(tracker.frame().expect("a reply"), b"+PONG\r\n");
+            }
+            // Whoever watches the server sees the command either way.
+            let quoted = command.split(' ').map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" ");
+            let shown = common::until("the command", || {
+                let line = String::from_utf8_lossy(&monitor.frame()?).into_owned();
+                line.contains("] ").then_some(line.clone()).filter(|line| line.contains(&quoted))
+            });
+            assert!(shown.starts_with('+'), "{shown}");
+            monitor = server.client();
+        }
+    }
+}
