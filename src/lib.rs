@@ -19,3 +19,8 @@ pub mod sight;
 pub use embed::{Builder, Server, StartError, faults};
 pub use engine::locks::findings::Mistake;
 pub use engine::locks::view::{Finding, HeldLock, LockEvent, What, Who};
+
+/// The examples of docs/testing.md, run with the others.
+#[cfg(doctest)]
+#[doc = include_str!("../docs/testing.md")]
+struct TestingPage;
