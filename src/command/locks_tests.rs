@@ -464,3 +464,11 @@ fn findings_are_forgotten_when_asked() {
     let kinds: Vec<Mistake> = all.iter().map(|finding| finding.mistake).collect();
     assert_eq!(kinds, [Mistake::SharedToken, Mistake::BareDelete]);
 }
+
+#[test]
+fn every_mistake_is_documented() {
+    let page = include_str!("../../docs/findings.md");
+    for mistake in Mistake::ALL {
+        assert!(page.contains(&format!("| `{}` |", mistake.name())), "{}", mistake.name());
+    }
+}

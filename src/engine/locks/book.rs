@@ -134,7 +134,7 @@ impl Book {
         while self.order.len() > self.len {
             let Some((db, key)) = self.order.pop_front() else { return };
             let held = self.find(db, &key).is_some_and(|lock| lock.hold.is_some());
-            if held && spared < 16 {
+            if held && spared < 2 {
                 spared += 1;
                 self.order.push_back((db, key));
             } else {
