@@ -1,5 +1,5 @@
 //! KEYLATCH FAULT over real sockets: each action in each phase it fits, on a clock that stands. Not
-//! here: rules and what they do in memory (`src/command/fault_tests.rs`), client libraries (`double`).
+//! here: rules and what they do in memory (`src/command/fault_tests.rs`), client libraries (`failures`).
 
 mod common;
 

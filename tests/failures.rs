@@ -198,7 +198,7 @@ fn redis_py_sees_every_fault() {
         return;
     };
     let server = server();
-    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/double.py");
+    let script = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/failures.py");
     let output = std::process::Command::new(python)
         .args([script, &server.addr().port().to_string()])
         .output()
