@@ -4,19 +4,26 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
+use std::sync::Arc;
+use tokio::signal::unix::{SignalKind, signal};
 
+use crate::base::chance::Chance;
+use crate::base::clock::Clock;
 use crate::base::process;
 use crate::config::{Config, Hooks, LogLevel, Startup};
+use crate::embed::StartError;
 use crate::engine::Door;
 use crate::engine::locks::report;
 use crate::engine::reconfigure::Outside;
 use crate::logging::{self, LogHandle};
 use crate::net::Shared;
-use crate::server::{self, Bound};
+use crate::nodes::Nodes;
+use crate::server;
 
 /// Does what the command line asks for; returns the exit code.
 pub fn run(argv: &[OsString]) -> u8 {
@@ -80,17 +87,22 @@ fn start(mut config: Config, argv: &[OsString]) -> Result<u8, String> {
         config.maxclients = room;
     }
     let log_is_in_a_file = !config.logfile.as_os_str().is_empty();
-    let bound = server::bind(&config).map_err(|error| {
+    let told = |error: &dyn std::fmt::Display| {
         if log_is_in_a_file {
             tracing::warn!("{error}");
         }
         error.to_string()
-    })?;
+    };
+    if config.nodes > 1 {
+        return start_nodes(&config, &mut launcher).map_err(|error| told(&error));
+    }
+    let bound = server::bind(&config).map_err(|error| told(&error))?;
     let _pid_file = pid_file(&config);
     let runtime = server::runtime().map_err(|error| format!("could not start the event loop: {error}"))?;
-    let announce = Announcement::of(&config, &bound);
+    let announce = Announcement::of(&config, &bound.places(), vec![bound.port]);
     let mut core = server::core(config);
     core.identity.port = bound.port;
+    core.identity.nodes = Arc::new([first_address(&core.config, bound.port)]);
     core.identity.executable = executable.display().to_string();
     core.identity.config_file =
         core.config.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
@@ -107,6 +119,39 @@ fn start(mut config: Config, argv: &[OsString]) -> Result<u8, String> {
     );
     let ended = runtime.block_on(serve);
     ended.map(|()| 0).map_err(|error| error.to_string())
+}
+
+/// Runs several servers, each on a thread of its own, until a signal comes or all have been shut
+/// down.
+fn start_nodes(config: &Config, launcher: &mut Launcher) -> Result<u8, StartError> {
+    let nodes = Nodes::start(config, |_| (Clock::System, Chance::from_system()))?;
+    let _pid_file = pid_file(config);
+    crate::base::memory::purge_in_background();
+    let places: Vec<String> = nodes.iter().map(|node| node.addr().to_string()).collect();
+    let ports = nodes.iter().map(|node| node.addr().port()).collect();
+    let runtime = server::runtime().map_err(StartError::System)?;
+    let ended = runtime.block_on(async {
+        let (mut term, mut int) = (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+        Announcement::of(config, &places, ports).say(launcher);
+        let all_stopped = async {
+            for node in nodes.iter() {
+                node.stopped().await;
+            }
+        };
+        tokio::select! {
+            _ = term.recv() => tracing::info!("Received SIGTERM scheduling shutdown..."),
+            _ = int.recv() => tracing::info!("Received SIGINT scheduling shutdown..."),
+            () = all_stopped => {}
+        }
+        Ok(())
+    });
+    ended.map(|()| 0).map_err(StartError::System)
+}
+
+/// Where a client reaches a server on `port` that binds as `config` has it.
+fn first_address(config: &Config, port: u16) -> String {
+    let ip = config.bind.0.first().and_then(|ip| ip.parse().ok()).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
+    SocketAddr::new(ip, port).to_string()
 }
 
 /// The pid file that `config` names; a daemon has one in any case. Without it the server runs all
@@ -150,17 +195,17 @@ fn outside(shared: &Rc<Shared>, log: LogHandle) -> Outside {
 struct Announcement {
     /// The addresses in use.
     places: String,
-    port: u16,
+    ports: Vec<u16>,
     port_file: PathBuf,
     /// The log does not reach the standard output, or leaves notices out.
     log_is_elsewhere: bool,
 }
 
 impl Announcement {
-    fn of(config: &Config, bound: &Bound) -> Announcement {
+    fn of(config: &Config, places: &[String], ports: Vec<u16>) -> Announcement {
         Announcement {
-            places: bound.places().join(", "),
-            port: bound.port,
+            places: places.join(", "),
+            ports,
             port_file: config.port_file.clone(),
             log_is_elsewhere: !config.logfile.as_os_str().is_empty() || config.loglevel == LogLevel::Warning,
         }
@@ -173,7 +218,7 @@ impl Announcement {
             say(&line);
         }
         if !self.port_file.as_os_str().is_empty()
-            && let Err(error) = write_port(&self.port_file, self.port)
+            && let Err(error) = write_ports(&self.port_file, &self.ports)
         {
             tracing::warn!("Could not write the port file {}: {error}", self.port_file.display());
         }
@@ -267,12 +312,13 @@ impl Drop for PidFile {
     }
 }
 
-/// Writes `port` to the file at `path` in one step: who finds the file finds the whole number.
-pub fn write_port(path: &Path, port: u16) -> io::Result<()> {
+/// Writes `ports`, one a line, to the file at `path` in one step: who finds the file finds all of it.
+pub fn write_ports(path: &Path, ports: &[u16]) -> io::Result<()> {
+    let text: String = ports.iter().map(|port| format!("{port}\n")).collect();
     let mut temporary = path.as_os_str().to_owned();
     temporary.push(format!(".{}.tmp", std::process::id()));
     let temporary = Path::new(&temporary);
-    fs::write(temporary, format!("{port}\n")).and_then(|()| fs::rename(temporary, path)).inspect_err(|_| {
+    fs::write(temporary, text).and_then(|()| fs::rename(temporary, path)).inspect_err(|_| {
         // Nothing useful can be said if even this fails.
         let _ = fs::remove_file(temporary);
     })
@@ -306,15 +352,15 @@ mod tests {
     fn the_port_file_is_whole_and_the_pid_file_goes() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let port = dir.path().join("port");
-        write_port(&port, 6379).expect("written");
-        assert_eq!(fs::read_to_string(&port).expect("it is there"), "6379\n");
+        write_ports(&port, &[6379, 6380]).expect("written");
+        assert_eq!(fs::read_to_string(&port).expect("it is there"), "6379\n6380\n");
         let path = dir.path().join("pid");
         let file = PidFile::create(&path).expect("written");
         assert_eq!(fs::read_to_string(&path).expect("it is there"), format!("{}\n", std::process::id()));
         drop(file);
         assert!(!path.exists());
         assert_eq!(fs::read_dir(dir.path()).expect("it is there").count(), 1);
-        assert!(write_port(&dir.path().join("none/port"), 1).is_err());
+        assert!(write_ports(&dir.path().join("none/port"), &[1]).is_err());
     }
 
     #[test]

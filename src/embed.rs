@@ -14,9 +14,10 @@ use crate::engine::{Door, Engine};
 use crate::keyspace::access::Limits;
 use crate::keyspace::{Access, Encoding, Event, Ttl};
 use crate::net::Shared;
-use crate::server::{self, BindError};
+use crate::server::{self, BindError, Bound};
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::rc::Rc;
+use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 use std::{fmt, io};
@@ -110,6 +111,20 @@ impl Builder {
 
     /// Starts the server on a thread of its own. It accepts when this returns.
     pub fn start(self) -> Result<Server, StartError> {
+        let (config, clock, seed) = self.into_parts()?;
+        if config.nodes > 1 {
+            return Err(StartError::Config(
+                "nodes: several servers are started by Builder::nodes".to_owned(),
+            ));
+        }
+        let chance = seed.map_or_else(Chance::from_system, Chance::from_seed);
+        let launch = Launch::prepare(config, clock, chance)?;
+        let alone = Arc::new([launch.addr().to_string()]);
+        launch.go(alone)
+    }
+
+    /// The parameters, the clock and the seed.
+    pub(crate) fn into_parts(self) -> Result<(Config, Clock, Option<u64>), StartError> {
         let mut config = Config::default();
         let history = locks::DEFAULT_LEN.to_string();
         let ours = [("bind", "127.0.0.1"), ("port", "0"), ("lock-history-len", &history)];
@@ -117,16 +132,40 @@ impl Builder {
         for (name, value) in ours.into_iter().chain(asked) {
             config.preset(name, value).map_err(StartError::Config)?;
         }
-        locks::report::check(&config.lock_report).map_err(StartError::Config)?;
         let clock = match self.frozen_at {
             Some(at) => Clock::Manual(at.0.saturating_mul(1000)),
             None => Clock::System,
         };
-        let chance = self.seed.map_or_else(Chance::from_system, Chance::from_seed);
+        Ok((config, clock, self.seed))
+    }
+}
+
+/// A server that holds its address and does not run yet.
+pub(crate) struct Launch {
+    config: Config,
+    clock: Clock,
+    chance: Chance,
+    bound: Bound,
+    addr: SocketAddr,
+}
+
+impl Launch {
+    pub(crate) fn prepare(config: Config, clock: Clock, chance: Chance) -> Result<Launch, StartError> {
+        locks::report::check(&config.lock_report).map_err(StartError::Config)?;
         let bound = server::bind(&config).map_err(StartError::Bind)?;
         let ip =
             config.bind.0.first().and_then(|ip| ip.parse().ok()).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
         let addr = SocketAddr::new(ip, bound.port);
+        Ok(Launch { config, clock, chance, bound, addr })
+    }
+
+    pub(crate) fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+
+    /// Lets it run; `nodes`: the addresses of all that run together with it, its own among them.
+    pub(crate) fn go(self, nodes: Arc<[String]>) -> Result<Server, StartError> {
+        let Launch { config, clock, chance, bound, addr } = self;
         let (jobs, inbox) = unbounded_channel();
         let (ready, started) = sync_channel(1);
         let failed = ready.clone();
@@ -134,7 +173,9 @@ impl Builder {
             .name(format!("keylatch {}", addr.port()))
             .spawn(move || {
                 let ended = server::runtime().and_then(|runtime| {
-                    let core = Core::new(config, table(), clock, chance);
+                    let mut core = Core::new(config, table(), clock, chance);
+                    core.identity.port = bound.port;
+                    core.identity.nodes = nodes;
                     let until = |shared| work(shared, inbox);
                     runtime.block_on(server::serve(core, bound, false, until, |_| drop(ready.send(Ok(())))))
                 });
@@ -201,6 +242,13 @@ impl Server {
         format!("redis://{}", self.addr)
     }
 
+    /// Waits until it has stopped of its own accord: a client sent SHUTDOWN.
+    pub(crate) async fn stopped(&self) {
+        if let Some(jobs) = &self.jobs {
+            jobs.closed().await;
+        }
+    }
+
     /// Runs `job` on the server's thread, between two requests, and gives back its result. Panics
     /// if the server has stopped (a client sent SHUTDOWN).
     pub fn with<T: Send + 'static>(&self, job: impl FnOnce(&mut Engine) -> T + Send + 'static) -> T {
@@ -211,7 +259,7 @@ impl Server {
         result.recv().expect("the server answers every job before it stops")
     }
 
-    fn keys<T: Send + 'static>(&self, look: impl FnOnce(&mut Access<'_>) -> T + Send + 'static) -> T {
+    fn access<T: Send + 'static>(&self, look: impl FnOnce(&mut Access<'_>) -> T + Send + 'static) -> T {
         self.with(move |engine| {
             let core = engine.core();
             let now = core.now();
@@ -226,7 +274,7 @@ impl Server {
     /// The value of `key` in database 0.
     pub fn get(&self, key: impl AsRef<[u8]>) -> Option<Vec<u8>> {
         let key = key.as_ref().to_vec();
-        self.keys(move |keys| {
+        self.access(move |keys| {
             let slot = keys.find(&key);
             slot.is_some().then(|| keys.value(slot).to_vec())
         })
@@ -235,7 +283,7 @@ impl Server {
     /// Stores `value` under `key` in database 0, with a deadline in `ttl_ms` milliseconds or none.
     pub fn set(&self, key: impl AsRef<[u8]>, value: impl AsRef<[u8]>, ttl_ms: Option<i64>) {
         let (key, value) = (key.as_ref().to_vec(), value.as_ref().to_vec());
-        self.keys(move |keys| {
+        self.access(move |keys| {
             let ttl = ttl_ms.map_or(Ttl::Clear, |ms| Ttl::At(UnixMs(keys.now().0.saturating_add(ms))));
             let slot = keys.find(&key);
             keys.put(slot, &key, &value, Encoding::Auto, ttl, Event::SET);
@@ -248,15 +296,15 @@ impl Server {
     /// Milliseconds that `key` of database 0 has left; -1: it has no deadline. `None`: no such key.
     pub fn pttl(&self, key: impl AsRef<[u8]>) -> Option<i64> {
         let key = key.as_ref().to_vec();
-        self.keys(move |keys| {
+        self.access(move |keys| {
             let slot = keys.find(&key);
             slot.is_some().then(|| keys.deadline(slot).map_or(-1, |deadline| deadline.since(keys.now())))
         })
     }
 
     /// The keys of database 0, in no particular order.
-    pub fn key_names(&self) -> Vec<Vec<u8>> {
-        self.keys(|keys| {
+    pub fn keys(&self) -> Vec<Vec<u8>> {
+        self.access(|keys| {
             let (db, now) = (keys.db(), keys.now());
             let mut names = Vec::new();
             let mut cursor = 0;
@@ -332,7 +380,7 @@ mod tests {
             servers[3].set("k", "v", None);
             assert_eq!(servers[3].get("k").as_deref(), Some(&b"v"[..]));
             assert_eq!(servers[4].get("k"), None);
-            assert_eq!(servers[3].key_names(), [b"k"]);
+            assert_eq!(servers[3].keys(), [b"k"]);
         }
     }
 

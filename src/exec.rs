@@ -1,8 +1,9 @@
 //! `keylatch exec -- COMMAND …`: a server for the length of one command, as a CI file wants it. Not
 //! here: the server (`embed`), the daemon (`daemon`).
 
-use crate::embed::{Builder, Server};
+use crate::embed::Builder;
 use crate::engine::Door;
+use crate::nodes::Nodes;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
@@ -22,7 +23,7 @@ struct Plan {
 const USAGE: &str = "Usage: keylatch exec [--deny-findings] [--directive value ...] -- COMMAND [ARG ...]\n\
 Starts a server on a free port of the loopback interface, runs COMMAND with REDIS_URL, REDIS_HOST and REDIS_PORT \
 set, stops, and exits as COMMAND did; with --deny-findings by 3 where COMMAND succeeded but made mistakes with \
-locks, which are printed. --lock-report FILE writes a page with the locks' timeline at the end.";
+locks, which are printed. --nodes N starts N servers, their addresses in REDIS_URLS. --lock-report FILE writes a page with the locks' timeline at the end.";
 
 /// The code where COMMAND succeeded and there are findings.
 const FOUND: u8 = 3;
@@ -31,7 +32,8 @@ const FOUND: u8 = 3;
 const NOT_RUN: u8 = 127;
 
 /// Runs `argv`, whose second word is `exec`; returns the exit code: COMMAND's, 128 and the signal
-/// that ended it, 3 where there are findings and they are denied, 127 where it cannot be run, 2 where the command line is wrong.
+/// that ended it, 3 where there are findings and they are denied, 127 where it cannot be run, 2 where
+/// the command line is wrong.
 pub fn run(argv: &[OsString]) -> u8 {
     let plan = match Plan::read(&argv[2..]) {
         Ok(plan) => plan,
@@ -42,8 +44,9 @@ pub fn run(argv: &[OsString]) -> u8 {
     };
     let asked = plan.params.iter();
     let builder = asked.fold(Builder::default(), |builder, (name, value)| builder.param(name, value));
-    let server = match builder.start() {
-        Ok(server) => server,
+    // One server, unless the line has --nodes.
+    let servers = match builder.into_nodes().start() {
+        Ok(servers) => servers,
         Err(error) => {
             eprintln!("keylatch: exec: {error}");
             return 1;
@@ -52,9 +55,9 @@ pub fn run(argv: &[OsString]) -> u8 {
     let ended = runtime::Builder::new_current_thread()
         .enable_all()
         .build()
-        .and_then(|runtime| runtime.block_on(attend(&plan.command, &server)));
+        .and_then(|runtime| runtime.block_on(attend(&plan.command, &servers)));
     match ended {
-        Ok(status) if plan.deny_findings => judge(code(status), &server),
+        Ok(status) if plan.deny_findings => judge(code(status), &servers),
         Ok(status) => code(status),
         Err(error) => {
             eprintln!("keylatch: exec: {}: {error}", plan.command[0].to_string_lossy());
@@ -88,16 +91,28 @@ impl Plan {
 }
 
 /// Prints the mistakes that were seen; returns the code to exit with.
-fn judge(code: u8, server: &Server) -> u8 {
-    match server.with(|engine| engine.core().findings(true)) {
-        Ok(findings) if findings.is_empty() => return code,
-        Ok(findings) => {
-            eprintln!("keylatch: {} with locks:", counted(findings.len(), "mistake"));
-            for (i, finding) in findings.iter().enumerate() {
-                eprintln!("{}. {finding}", i + 1);
+fn judge(code: u8, servers: &Nodes) -> u8 {
+    let (mut all, mut blind) = (Vec::new(), false);
+    for server in servers.iter() {
+        match server.with(|engine| engine.core().findings(true)) {
+            Ok(findings) => {
+                all.extend(findings.iter().map(|finding| match servers.len() {
+                    1 => finding.to_string(),
+                    _ => format!("on {}: {finding}", server.addr()),
+                }));
             }
+            Err(_) => blind = true,
         }
-        Err(_) => eprintln!("keylatch: --deny-findings has nothing to go by: lock-history-len is 0"),
+    }
+    if blind {
+        eprintln!("keylatch: --deny-findings has nothing to go by: lock-history-len is 0");
+    } else if all.is_empty() {
+        return code;
+    } else {
+        eprintln!("keylatch: {} with locks:", counted(all.len(), "mistake"));
+    }
+    for (i, finding) in all.iter().enumerate() {
+        eprintln!("{}. {finding}", i + 1);
     }
     if code == 0 { FOUND } else { code }
 }
@@ -107,13 +122,14 @@ fn counted(n: usize, what: &str) -> String {
 }
 
 /// Runs `command` and passes on the signals that come meanwhile.
-async fn attend(command: &[OsString], server: &Server) -> std::io::Result<ExitStatus> {
+async fn attend(command: &[OsString], servers: &Nodes) -> std::io::Result<ExitStatus> {
     // Before the child is there, so that none is lost.
     let mut signals = Signals::new()?;
-    let addr = server.addr();
+    let addr = servers[0].addr();
     let mut child = Command::new(&command[0])
         .args(&command[1..])
-        .env("REDIS_URL", server.url())
+        .env("REDIS_URL", servers[0].url())
+        .env("REDIS_URLS", servers.urls().join(","))
         .env("REDIS_HOST", addr.ip().to_string())
         .env("REDIS_PORT", addr.port().to_string())
         .spawn()?;
@@ -177,6 +193,8 @@ mod tests {
         assert_eq!(run(&sh("exit 7")), 7);
         assert_eq!(run(&sh("kill -9 $$")), 137);
         assert_eq!(run(&sh("test \"redis://$REDIS_HOST:$REDIS_PORT\" = \"$REDIS_URL\"")), 0);
+        let three = "test $(echo $REDIS_URLS | tr , '\\n' | sort -u | wc -l) = 3 && test ${REDIS_URLS%%,*} = $REDIS_URL";
+        assert_eq!(run(&argv(&["--nodes", "3", "--", "sh", "-c", three])), 0);
         assert_eq!(run(&argv(&["--", "/nonexistent/command"])), 127);
     }
 

@@ -11,6 +11,7 @@ pub mod exec;
 pub mod keyspace;
 pub mod logging;
 pub mod net;
+pub mod nodes;
 pub mod resp;
 pub mod script;
 pub mod server;
@@ -19,6 +20,7 @@ pub mod sight;
 pub use embed::{Builder, Server, StartError, faults};
 pub use engine::locks::findings::Mistake;
 pub use engine::locks::view::{Finding, HeldLock, LockEvent, What, Who};
+pub use nodes::{Nodes, NodesBuilder};
 
 /// The examples of docs/testing.md, run with the others.
 #[cfg(doctest)]

@@ -198,6 +198,34 @@ fn config_rewrite_writes_what_was_set() {
 }
 
 #[test]
+fn several_nodes_in_one_process() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let args = ["--port", "0", "--nodes", "3", "--port-file", "ports", "--pidfile", "pid"];
+    let mut child = command(&common::binary(), dir.path(), &args).spawn().expect("the binary runs");
+    let ports: Vec<u16> = until("the port file", || {
+        let text = std::fs::read_to_string(dir.path().join("ports")).ok()?;
+        Some(text.lines().map(|line| line.parse().expect("a port")).collect())
+    });
+    let mut clients: Vec<_> = ports.iter().map(|&port| common::Client::connect(port)).collect();
+    assert_eq!(clients.len(), 3);
+    assert_eq!(clients[1].say("SET k here"), "+OK");
+    let addresses: String = ports.iter().map(|port| format!("\r\n$15\r\n127.0.0.1:{port}")).collect();
+    for (i, client) in clients.iter_mut().enumerate() {
+        assert_eq!(client.say("EXISTS k"), format!(":{}", u8::from(i == 1)));
+        let told = client.say("KEYLATCH NODES");
+        assert_eq!(told, format!("*3{addresses}"));
+        assert!(client.say("INFO server").contains(&format!("tcp_port:{}\r\n", ports[i])));
+    }
+    // One goes down for good, the others stay.
+    clients[0].send(&["SHUTDOWN"]);
+    until("its end", || std::net::TcpStream::connect(("127.0.0.1", ports[0])).is_err().then_some(()));
+    assert_eq!(clients[2].say("PING"), "+PONG");
+    common::kill(child.id(), libc::SIGTERM);
+    assert_eq!(wait(&mut child).code(), Some(0));
+    assert!(!dir.path().join("pid").exists());
+}
+
+#[test]
 fn config_set_listens_elsewhere_and_keeps_connections() {
     let server = Server::start(&["--bind", "127.0.0.1"]);
     let mut client = server.client();

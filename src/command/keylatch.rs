@@ -58,6 +58,14 @@ pub const COMMANDS: &[Spec] = &[Spec {
             handler: Handler::Server(reset),
             ..SUB
         },
+        Spec {
+            name: "nodes",
+            summary: "Lists the addresses of all servers of this process that were started together.",
+            complexity: "O(N) in their number",
+            arity: Arity::Exactly(2),
+            handler: Handler::Server(nodes),
+            ..SUB
+        },
         locks::LOCKS,
         locks::HISTORY,
         locks::FINDINGS,
@@ -105,6 +113,15 @@ fn seed(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer
     let seed = args.int(2)?;
     ctx.core.reseed(Chance::from_seed(seed as u64));
     reply.ok();
+    Ok(Outcome::Done)
+}
+
+fn nodes(ctx: &mut Context<'_>, _args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let identity = &ctx.core.identity;
+    reply.array(identity.nodes.len());
+    for address in identity.nodes.iter() {
+        reply.bulk(address.as_bytes());
+    }
     Ok(Outcome::Done)
 }
 

@@ -273,6 +273,8 @@ fields! {
     lock_pattern: Vec<u8> = "lock-pattern", Kind::Text, "", Mutable, LOCKS;
     "Ours: an HTML file into which the locks' timeline and the findings are written at the end; 10000 events are kept for it unless lock-history-len says how many."
     lock_report: PathBuf = "lock-report", Kind::Text, "", Fixed, NONE;
+    "Ours: how many independent servers this process runs, each with a port of its own: with a port given, that one and those behind it."
+    nodes: u16 = "nodes", Kind::Int(1, 1000), "1", Fixed, NONE;
     "When to save to disk: never, data lives in memory only."
     save: NoSave = "save", Kind::Words("the empty word"), "", Mutable, NONE;
     "Log every write to disk: never."

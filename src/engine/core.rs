@@ -29,6 +29,7 @@ use crate::keyspace::{Access, Db, Effects, Keyspace};
 use crate::resp::{Args, Protocol, Reply, RespWriter};
 use crate::script::{HostInfo, Running};
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::time::Duration;
 
 /// A smaller database is in the cache anyway.
@@ -51,6 +52,8 @@ pub struct Identity {
     pub port: u16,
     pub executable: String,
     pub config_file: String,
+    /// The addresses of all servers of this process that a test asked for, in their order.
+    pub nodes: Arc<[String]>,
     /// 40 hex digits: what a replica would know the data by.
     pub replication_id: String,
 }
