@@ -123,12 +123,15 @@ def later(call):
 
 def struck(g, times=1):
     """Waits until the first rule has struck."""
-    while keylatch(g, "FAULT", "LIST")[0]["struck"] < times:
-        pass
+    for _ in range(100_000):
+        if keylatch(g, "FAULT", "LIST")[0]["struck"] >= times:
+            return
+    raise AssertionError("the fault never struck")
 
 
 def delay(g):
-    fault(g, "COMMAND", "incr", "TIMES", 1, "DELAY", 5000)
+    # redis-py's incr sends INCRBY.
+    fault(g, "COMMAND", "incr*", "TIMES", 1, "DELAY", 5000)
     r = connect()
     answer = later(lambda: r.incr("n"))
     struck(g)
@@ -138,7 +141,7 @@ def delay(g):
 
 
 def stall(g):
-    fault(g, "COMMAND", "incr", "TIMES", 1, "STALL", 5000)
+    fault(g, "COMMAND", "incr*", "TIMES", 1, "STALL", 5000)
     one, other = connect(), connect()
     answer = later(lambda: one.incr("n"))
     struck(g)
