@@ -181,7 +181,7 @@ def locks_are_seen(g):
     assert [event["event"] for event in keylatch(g, "HISTORY", "lock:a")] == ["acquired", "refused"]
     assert keylatch(g, "FINDINGS") == []
     assert r.delete("lock:a") == 1
-    assert [finding["kind"] for finding in keylatch(g, "FINDINGS")] == ["bare-delete"]
+    assert [finding["finding"] for finding in keylatch(g, "FINDINGS")] == ["bare-delete"]
 
 
 def redlock():
