@@ -242,11 +242,18 @@ impl Core {
         if self.script.is_some() && origin == Origin::Client {
             return;
         }
+        let is_keys = matches!(command.spec.handler, Handler::Keys(_));
+        // A write of what is no lock: most commands end here.
+        if is_keys && command.has(Flags::WRITE) && !failed && self.lock_watcher.before.is_empty() {
+            if self.book.as_ref().is_some_and(|book| !book.guards.is_empty()) {
+                self.note_guarded(client, command, args, origin);
+            }
+            return;
+        }
         let now = self.now();
         let db = self.clients.get(client).db;
         let Some(book) = self.book.as_deref_mut() else { return };
         let watcher = &mut self.lock_watcher;
-        let is_keys = matches!(command.spec.handler, Handler::Keys(_));
         let requests = book.requests(&self.clients, client);
         if failed {
             watcher.before.clear();
@@ -318,7 +325,7 @@ impl Core {
                 });
             }
         }
-        let guarded = acted && is_keys && !failed && !book.guards.is_empty();
+        let guarded = is_keys && !failed && !book.guards.is_empty();
         // A script that compared and let it be: its caller may have come too late.
         if !is_keys && origin != Origin::Script && !failed && !watcher.looked.is_empty() {
             let looked = std::mem::take(&mut watcher.looked);
@@ -351,12 +358,16 @@ impl Core {
             }
         }
         if guarded {
-            self.check_guards(client, command, args, origin);
+            self.note_guarded(client, command, args, origin);
         }
     }
 
     /// A write, while GUARD has named what is written under which lock.
-    fn check_guards(&mut self, client: usize, command: &Command, args: &Args<'_>, origin: Origin) {
+    #[cold]
+    fn note_guarded(&mut self, client: usize, command: &Command, args: &Args<'_>, origin: Origin) {
+        if self.effects.dirty - self.effects.expired == self.lock_watcher.dirty {
+            return; // refused, or nothing to be done
+        }
         let covered = |at: &usize| {
             let guards = self.book.iter().flat_map(|book| &book.guards);
             guards.into_iter().any(|guard| guard.covers(args.get(*at)))
