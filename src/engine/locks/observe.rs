@@ -116,11 +116,16 @@ fn conditions<'a>(command: &Command, args: &Args<'a>) -> Conditions<'a> {
     found
 }
 
+/// The one argument that is a key, whatever the others are.
+fn single_key(command: &Command) -> Option<usize> {
+    let one = matches!(command.spec.keys, [keys] if matches!(keys.find, Find::Range(0, ..)));
+    command.first_key.filter(|_| one)
+}
+
 /// The arguments that are keys.
 fn key_places(command: &Command, args: &Args<'_>) -> SmallVec<[usize; 4]> {
-    let one = matches!(command.spec.keys, [keys] if matches!(keys.find, Find::Range(0, ..)));
-    match command.first_key {
-        Some(at) if one && at < args.len() => SmallVec::from_slice(&[at]),
+    match single_key(command) {
+        Some(at) if at < args.len() => SmallVec::from_slice(&[at]),
         _ if command.spec.keys.is_empty() => SmallVec::new(),
         _ => keys::of(command.spec, args).into_iter().flatten().map(|key| key.at).collect(),
     }
@@ -205,6 +210,13 @@ impl Core {
         }
         let part = command.spec.lock;
         let stores = matches!(part, LockPart::Store | LockPart::StoreNew);
+        if origin == Origin::Client && !book.has_pattern() {
+            // The most frequent case: one key that is no lock, and no option that could make it one.
+            let plain = !stores || (part == LockPart::Store && args.len() <= 3);
+            if plain && single_key(command).is_some_and(|at| book.find(db, args.get(at)).is_none()) {
+                return;
+            }
+        }
         let takes = stores && conditions(command, args).new;
         for at in key_places(command, args) {
             let key = args.get(at);
