@@ -10,6 +10,7 @@ use crate::command::table::table;
 use crate::config::Config;
 use crate::engine::core::Core;
 use crate::engine::locks;
+use crate::engine::locks::view::Finding;
 use crate::engine::{Door, Engine};
 use crate::keyspace::access::Limits;
 use crate::keyspace::{Access, Encoding, Event, Ttl};
@@ -166,6 +167,7 @@ impl Launch {
     /// Lets it run; `nodes`: the addresses of all that run together with it, its own among them.
     pub(crate) fn go(self, nodes: Arc<[String]>) -> Result<Server, StartError> {
         let Launch { config, clock, chance, bound, addr } = self;
+        let url = url(addr, &config.requirepass);
         let (jobs, inbox) = unbounded_channel();
         let (ready, started) = sync_channel(1);
         let failed = ready.clone();
@@ -176,22 +178,53 @@ impl Launch {
                     let mut core = Core::new(config, table(), clock, chance);
                     core.identity.port = bound.port;
                     core.identity.nodes = nodes;
-                    let until = |shared| work(shared, inbox);
-                    runtime.block_on(server::serve(core, bound, false, until, |_| drop(ready.send(Ok(())))))
+                    runtime.block_on(async {
+                        let mut kept = None;
+                        let until = |shared: Rc<Shared>| {
+                            kept = Some(Rc::clone(&shared));
+                            work(shared, inbox)
+                        };
+                        server::serve(core, bound, false, until, |_| drop(ready.send(Ok(())))).await?;
+                        Ok(kept.and_then(|shared| last_findings(&shared)))
+                    })
                 });
-                if let Err(error) = ended {
+                ended.unwrap_or_else(|error| {
                     // Nobody listens any more where the start had been reported already.
                     let _ = failed.send(Err(error));
-                }
+                    None
+                })
             })
             .map_err(StartError::System)?;
-        let server = Server { addr, jobs: Some(jobs), thread: Some(thread) };
+        let server = Server { addr, url, jobs: Some(jobs), thread: Some(thread) };
         match started.recv() {
             Ok(Ok(())) => Ok(server),
             Ok(Err(error)) => Err(StartError::System(error)),
             Err(_) => Err(StartError::System(io::Error::other("the server's thread ended at once"))),
         }
     }
+}
+
+/// The address as client libraries read it: all of the password but letters and digits in `%XX`.
+fn url(addr: SocketAddr, password: &[u8]) -> String {
+    let mut url = "redis://".to_owned();
+    if !password.is_empty() {
+        url.push(':');
+        for &byte in password {
+            match byte {
+                b'0'..=b'9' | b'A'..=b'Z' | b'a'..=b'z' => url.push(char::from(byte)),
+                _ => url.push_str(&format!("%{byte:02X}")),
+            }
+        }
+        url.push('@');
+    }
+    url + &addr.to_string()
+}
+
+/// All that was found since the start; none where no book is kept.
+fn last_findings(shared: &Shared) -> Option<Vec<Finding>> {
+    let mut engine = shared.engine.borrow_mut();
+    engine.core().begin_turn();
+    engine.core().findings(true).ok()
 }
 
 /// Does what other threads ask for, until the handle is dropped.
@@ -208,8 +241,10 @@ async fn work(shared: Rc<Shared>, mut inbox: UnboundedReceiver<Job>) {
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
+    url: String,
     jobs: Option<UnboundedSender<Job>>,
-    thread: Option<JoinHandle<()>>,
+    /// Gives the findings of the whole run; none where no book was kept.
+    thread: Option<JoinHandle<Option<Vec<Finding>>>>,
 }
 
 impl Server {
@@ -237,9 +272,16 @@ impl Server {
         self.addr
     }
 
-    /// `redis://ip:port`, for client libraries.
+    /// `redis://ip:port`, for client libraries; with the password that it started with.
     pub fn url(&self) -> String {
-        format!("redis://{}", self.addr)
+        self.url.clone()
+    }
+
+    /// Stops it, if no client has done so, and gives all findings of its life; none where no book
+    /// was kept. An error where its thread has panicked.
+    pub(crate) fn end(mut self) -> std::thread::Result<Option<Vec<Finding>>> {
+        self.jobs = None;
+        self.thread.take().map_or(Ok(None), JoinHandle::join)
     }
 
     /// Waits until it has stopped of its own accord: a client sent SHUTDOWN.

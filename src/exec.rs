@@ -2,7 +2,6 @@
 //! here: the server (`embed`), the daemon (`daemon`).
 
 use crate::embed::Builder;
-use crate::engine::Door;
 use crate::nodes::Nodes;
 use std::ffi::OsString;
 use std::os::unix::process::ExitStatusExt;
@@ -52,12 +51,16 @@ pub fn run(argv: &[OsString]) -> u8 {
             return 1;
         }
     };
+    if servers.iter().any(|server| server.addr().port() == 0) {
+        eprintln!("keylatch: exec: bind: there is no TCP address to hand on");
+        return 1;
+    }
     let ended = runtime::Builder::new_current_thread()
         .enable_all()
         .build()
         .and_then(|runtime| runtime.block_on(attend(&plan.command, &servers)));
     match ended {
-        Ok(status) if plan.deny_findings => judge(code(status), &servers),
+        Ok(status) if plan.deny_findings => judge(code(status), servers),
         Ok(status) => code(status),
         Err(error) => {
             eprintln!("keylatch: exec: {}: {error}", plan.command[0].to_string_lossy());
@@ -90,21 +93,28 @@ impl Plan {
     }
 }
 
-/// Prints the mistakes that were seen; returns the code to exit with.
-fn judge(code: u8, servers: &Nodes) -> u8 {
+/// Stops the servers and prints the mistakes that were seen; returns the code to exit with.
+fn judge(code: u8, servers: Nodes) -> u8 {
     let (mut all, mut blind) = (Vec::new(), false);
-    for server in servers.iter() {
-        match server.with(|engine| engine.core().findings(true)) {
-            Ok(findings) => {
-                all.extend(findings.iter().map(|finding| match servers.len() {
-                    1 => finding.to_string(),
-                    _ => format!("on {}: {finding}", server.addr()),
+    let mut failed = false;
+    let several = servers.len() > 1;
+    for server in servers.into_servers() {
+        let addr = server.addr();
+        match server.end() {
+            Ok(Some(findings)) => {
+                all.extend(findings.iter().map(|finding| match several {
+                    false => finding.to_string(),
+                    true => format!("on {addr}: {finding}"),
                 }));
             }
-            Err(_) => blind = true,
+            Ok(None) => blind = true,
+            // The panic has been printed.
+            Err(_) => failed = true,
         }
     }
-    if blind {
+    if failed {
+        eprintln!("keylatch: --deny-findings has nothing to go by: a server has failed");
+    } else if blind {
         eprintln!("keylatch: --deny-findings has nothing to go by: lock-history-len is 0");
     } else if all.is_empty() {
         return code;
@@ -196,6 +206,30 @@ mod tests {
         let three = "test $(echo $REDIS_URLS | tr , '\\n' | sort -u | wc -l) = 3 && test ${REDIS_URLS%%,*} = $REDIS_URL";
         assert_eq!(run(&argv(&["--nodes", "3", "--", "sh", "-c", three])), 0);
         assert_eq!(run(&argv(&["--", "/nonexistent/command"])), 127);
+        assert_eq!(run(&argv(&["--bind", "", "--", "true"])), 1);
+    }
+
+    #[test]
+    fn the_url_has_the_password() {
+        let asked = "test \"$REDIS_URL\" = \"redis://:p%40%2F1@$REDIS_HOST:$REDIS_PORT\"";
+        assert_eq!(run(&argv(&["--requirepass", "p@/1", "--", "sh", "-c", asked])), 0);
+    }
+
+    /// A client may stop a server with SHUTDOWN; what was seen until then counts.
+    #[test]
+    fn a_stopped_server_is_judged() {
+        let ask = |words: &str| {
+            let talk = "exec 3<>/dev/tcp/$REDIS_HOST/$REDIS_PORT; printf '";
+            argv(&[
+                "--deny-findings",
+                "--",
+                "bash",
+                "-c",
+                &format!("{talk}{words}SHUTDOWN NOSAVE\\r\\n' >&3; cat <&3"),
+            ])
+        };
+        assert_eq!(run(&ask("KEYS *\\r\\n")), 3);
+        assert_eq!(run(&ask("PING\\r\\n")), 0);
     }
 
     #[test]

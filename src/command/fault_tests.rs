@@ -413,3 +413,31 @@ fn a_probability_follows_the_seed() {
     assert_ne!(run(1), run(2));
     assert!(run(1).contains(&true) && run(1).contains(&false));
 }
+
+#[test]
+fn time_moves_and_all_is_put_back_inside_a_transaction() {
+    check(
+        r#"
+        A> KEYLATCH CLOCK FREEZE 1000
+        A: :1000
+        B> MULTI
+        B: +OK
+        B> SET x 1 PX 100
+        B: +QUEUED
+        B> KEYLATCH CLOCK ADVANCE 100
+        B: +QUEUED
+        B> GET x
+        B: +QUEUED
+        B> SET y 1
+        B: +QUEUED
+        B> KEYLATCH RESET
+        B: +QUEUED
+        B> KEYLATCH CLOCK FREEZE 7
+        B: +QUEUED
+        B> GET y
+        B: +QUEUED
+        B> EXEC
+        B: *7 +OK :1100 $-1 +OK +OK :7 $-1
+        "#,
+    );
+}

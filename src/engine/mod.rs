@@ -99,7 +99,11 @@ impl Engine {
             Err(error) => Err(error.into()),
         };
         let core = self.core();
-        let micros = if origin == Origin::Client { core.turn.lap() } else { core.turn.since_lap() - began };
+        // KEYLATCH CLOCK and RESET begin a new turn in the midst of a transaction.
+        let micros = match origin {
+            Origin::Client => core.turn.lap(),
+            _ => core.turn.since_lap().saturating_sub(began),
+        };
         match answered {
             Ok(outcome) => {
                 core.finish(client, command, args, origin, None, micros);
