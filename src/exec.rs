@@ -4,8 +4,10 @@
 use crate::embed::Builder;
 use crate::nodes::Nodes;
 use std::ffi::OsString;
+use std::future::poll_fn;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
+use std::task::Poll;
 use tokio::process::{Child, Command};
 use tokio::runtime;
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -151,28 +153,27 @@ async fn attend(command: &[OsString], servers: &Nodes) -> std::io::Result<ExitSt
     }
 }
 
-struct Signals([Signal; 5]);
+/// Those that would end this process, and of which COMMAND may make something of its own.
+const PASSED_ON: [i32; 7] =
+    [libc::SIGTERM, libc::SIGINT, libc::SIGHUP, libc::SIGQUIT, libc::SIGUSR1, libc::SIGUSR2, libc::SIGALRM];
+
+struct Signals(Vec<(i32, Signal)>);
 
 impl Signals {
     fn new() -> std::io::Result<Self> {
-        Ok(Signals([
-            signal(SignalKind::terminate())?,
-            signal(SignalKind::interrupt())?,
-            signal(SignalKind::hangup())?,
-            signal(SignalKind::quit())?,
-            signal(SignalKind::user_defined1())?,
-        ]))
+        let listen = |number| Ok((number, signal(SignalKind::from_raw(number))?));
+        PASSED_ON.into_iter().map(listen).collect::<Result<_, _>>().map(Signals)
     }
 
     async fn next(&mut self) -> i32 {
-        let [term, int, hup, quit, user] = &mut self.0;
-        tokio::select! {
-            _ = term.recv() => libc::SIGTERM,
-            _ = int.recv() => libc::SIGINT,
-            _ = hup.recv() => libc::SIGHUP,
-            _ = quit.recv() => libc::SIGQUIT,
-            _ = user.recv() => libc::SIGUSR1,
-        }
+        poll_fn(|cx| {
+            let came = self.0.iter_mut().find_map(|(number, signal)| {
+                // Each that has not come wakes us when it does.
+                signal.poll_recv(cx).is_ready().then_some(*number)
+            });
+            came.map_or(Poll::Pending, Poll::Ready)
+        })
+        .await
     }
 }
 

@@ -5,10 +5,11 @@
 mod common;
 
 use common::{Server, command, is_keylatch, kill, until, wait};
+use std::io::Read;
 use std::net::{TcpListener, TcpStream};
 use std::os::unix::net::UnixDatagram;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{Command, Stdio};
 
 /// Runs the binary to its end; gives exit code, standard output, standard error.
 fn run(dir: &Path, args: &[&str]) -> (i32, String, String) {
@@ -358,4 +359,28 @@ fn memory_answers_as_redis_s_does() {
     };
     let debug = ["--enable-debug-command", "yes"];
     assert_eq!(shape(&Server::start(&debug)), shape(&Server::redis(&debug)));
+}
+
+#[test]
+fn exec_passes_signals_on() {
+    if !is_keylatch() {
+        return;
+    }
+    let names =
+        [("TERM", libc::SIGTERM), ("INT", libc::SIGINT), ("HUP", libc::SIGHUP), ("QUIT", libc::SIGQUIT)];
+    let own = [("USR1", libc::SIGUSR1), ("USR2", libc::SIGUSR2), ("ALRM", libc::SIGALRM)];
+    for (name, signal) in names.into_iter().chain(own) {
+        // Reading from a pipe that stays open, the shell waits without a time.
+        let script = format!("trap 'exit 21' {name}; echo ready; while :; do read -r line; done");
+        let mut child = Command::new(env!("CARGO_BIN_EXE_keylatch"))
+            .args(["exec", "--", "bash", "-c", &script])
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("it starts");
+        let mut said = [0; 6];
+        child.stdout.as_mut().expect("a pipe").read_exact(&mut said).expect("the command is ready");
+        kill(child.id(), signal);
+        assert_eq!(wait(&mut child).code(), Some(21), "{name}");
+    }
 }
