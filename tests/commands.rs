@@ -199,3 +199,61 @@ fn a_client_is_shown_with_its_last_command() {
     let own = client.value(&["CLIENT", "INFO"]).text();
     assert!(own.contains(" cmd=client|info "), "{own}");
 }
+
+/// Libraries are data: what changes them counts as a change, what is refused or only reads does not.
+#[test]
+fn changes_of_libraries_count() {
+    let (ours, theirs) = pair();
+    let count = |client: &mut Client| {
+        let info = client.value(&["INFO", "persistence"]).text();
+        let line = info.lines().find_map(|line| line.strip_prefix("rdb_changes_since_last_save:"));
+        line.expect("the field").trim().parse::<u64>().expect("a number")
+    };
+    let code = "#!lua name=l\nredis.register_function('f', function() return 1 end)";
+    let steps: &[&[&str]] = &[
+        &["FUNCTION", "FLUSH"],
+        &["FUNCTION", "LOAD", code],
+        &["FUNCTION", "LOAD", code],
+        &["FUNCTION", "LOAD", "REPLACE", code],
+        &["FUNCTION", "LIST"],
+        &["FUNCTION", "RESTORE", "nonsense"],
+        &["FCALL", "f", "0"],
+        &["FUNCTION", "DELETE", "l"],
+        &["FUNCTION", "DELETE", "l"],
+        &["FUNCTION", "FLUSH", "SYNC"],
+        &["SCRIPT", "FLUSH"],
+    ];
+    let counts = |server: &Server| {
+        let mut client = server.client();
+        let after = |step: &&[&str]| {
+            client.value(step);
+            count(&mut client)
+        };
+        steps.iter().map(after).collect::<Vec<_>>()
+    };
+    assert_eq!(counts(&ours), counts(&theirs));
+    assert_eq!(counts(&ours).last(), Some(&10), "two rounds of five");
+}
+
+/// ACL shows the password by its digest, in RESP2 and RESP3.
+#[test]
+fn acl_shows_what_requirepass_says() {
+    let (ours, theirs) = pair();
+    let answers = |server: &Server| {
+        let mut client = server.client();
+        let mut answers = Vec::new();
+        for password in ["", "a secret"] {
+            client.value(&["CONFIG", "SET", "requirepass", password]);
+            for protocol in ["2", "3"] {
+                client.value(&["HELLO", protocol]);
+                answers.push(client.value(&["ACL", "GETUSER", "default"]));
+                answers.push(client.value(&["ACL", "GETUSER", "nobody"]));
+                answers.push(client.value(&["ACL", "LIST"]));
+            }
+        }
+        let lengths = ["1", "5", "256", "4096"].map(|n| client.value(&["ACL", "GENPASS", n]).text().len());
+        assert_eq!(lengths, [1, 2, 64, 1024]);
+        answers
+    };
+    assert_eq!(answers(&ours), answers(&theirs));
+}

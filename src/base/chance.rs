@@ -41,4 +41,11 @@ impl Chance {
     pub fn hex(&mut self, n: usize) -> String {
         (0..n).map(|_| char::from(b"0123456789abcdef"[self.below(16) as usize])).collect()
     }
+
+    /// `n` hexadecimal digits that make a password: from the system's generator, since those of a
+    /// seeded one could be foretold from what it has given before.
+    pub fn secret_hex(n: usize) -> String {
+        let mut system = rand::rng();
+        (0..n).map(|_| char::from(b"0123456789abcdef"[(system.next_u64() & 15) as usize])).collect()
+    }
 }

@@ -116,7 +116,32 @@ fn info(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer
     Ok(Outcome::Done)
 }
 
-/// The ACL categories, in Redis's order: from the flags, the group, and what the entry adds.
+/// The ACL categories, in Redis's order.
+pub(super) const CATEGORIES: [&str; 21] = [
+    "keyspace",
+    "read",
+    "write",
+    "set",
+    "sortedset",
+    "list",
+    "hash",
+    "string",
+    "bitmap",
+    "hyperloglog",
+    "geo",
+    "stream",
+    "pubsub",
+    "admin",
+    "fast",
+    "slow",
+    "blocking",
+    "dangerous",
+    "connection",
+    "transaction",
+    "scripting",
+];
+
+/// A command's ACL categories, in that order: from the flags, the group, and what the entry adds.
 pub(super) fn categories(command: &Command) -> Vec<&'static str> {
     let spec = command.spec;
     let has = |flag| spec.flags.has(flag);
@@ -148,30 +173,10 @@ pub(super) fn categories(command: &Command) -> Vec<&'static str> {
         "blocking" => has(Flags::BLOCKING),
         _ => false,
     };
-    const ALL: [&str; 21] = [
-        "keyspace",
-        "read",
-        "write",
-        "set",
-        "sortedset",
-        "list",
-        "hash",
-        "string",
-        "bitmap",
-        "hyperloglog",
-        "geo",
-        "stream",
-        "pubsub",
-        "admin",
-        "fast",
-        "slow",
-        "blocking",
-        "dangerous",
-        "connection",
-        "transaction",
-        "scripting",
-    ];
-    ALL.into_iter().filter(|&name| listed(name) || name == by_group || spec.acl.contains(&name)).collect()
+    CATEGORIES
+        .into_iter()
+        .filter(|&name| listed(name) || name == by_group || spec.acl.contains(&name))
+        .collect()
 }
 
 /// First key, last key and step as commands had them before key specifications.

@@ -1,5 +1,6 @@
 //! Room `command`: one file a family; each is a list of entries and the handlers under it.
 
+pub mod acl;
 pub mod bitfield;
 pub mod bitmap;
 pub mod bitop;

@@ -5,6 +5,7 @@ use std::sync::LazyLock;
 
 static TABLE: LazyLock<Table> = LazyLock::new(|| {
     Table::new(&[
+        super::acl::COMMANDS,
         super::bitfield::COMMANDS,
         super::bitmap::COMMANDS,
         super::bitop::COMMANDS,

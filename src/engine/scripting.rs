@@ -228,7 +228,13 @@ impl ScriptHost {
             ScriptRequest::Exists => host.exists(args, reply),
             ScriptRequest::Flush => host.flush(args, reply),
             ScriptRequest::Show => host.show(args, reply),
-            ScriptRequest::Function(sub) => host.function(core, sub, args, reply),
+            ScriptRequest::Function(sub) => {
+                let done = host.function(core, sub, args, reply);
+                // Libraries are data: what changes them counts, as in Redis.
+                let changes = core.table.resolve(args).is_ok_and(|command| command.has(Flags::WRITE));
+                core.effects.dirty += u64::from(done.is_ok() && changes);
+                done
+            }
             ScriptRequest::Reset => Ok(()),
         }
         .map_err(ScriptError::from)

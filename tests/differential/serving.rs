@@ -56,9 +56,38 @@ fn connection(g: &mut Grammar) -> Made {
             Check::Exact,
         ),
         8 => fixed(g.draw.pick(&["AUTH x", "AUTH default x", "AUTH nobody x", "AUTH a b c"]), Check::Exact),
-        9 => (words("TIME"), Check::Any, false),
-        10 => fixed(g.draw.pick(&["LOLWUT", "LOLWUT VERSION 5 1 1 1"]), Check::Kind),
+        9 => acl(g),
+        10 => fixed(g.draw.pick(&["TIME", "LOLWUT", "LOLWUT VERSION 5 1 1 1"]), Check::Kind),
         _ => fixed("PING a b", Check::Exact),
+    }
+}
+
+fn acl(g: &mut Grammar) -> Made {
+    match g.draw.below(4) {
+        0 => fixed("ACL GENPASS", Check::Kind),
+        // A category of which keylatch has each command.
+        1 => fixed("ACL CAT transaction", Check::Unordered),
+        _ => fixed(
+            g.draw.pick(&[
+                "ACL WHOAMI",
+                "ACL WHOAMI x",
+                "ACL CAT",
+                "ACL CAT nosuch",
+                "ACL CAT string x",
+                "ACL LIST",
+                "ACL USERS",
+                "ACL GETUSER default",
+                "ACL GETUSER nobody",
+                "ACL GETUSER",
+                "ACL GENPASS 0",
+                "ACL GENPASS 4097",
+                "ACL GENPASS abc",
+                "ACL GENPASS 1 2",
+                "ACL FOO",
+                "ACL",
+            ]),
+            Check::Exact,
+        ),
     }
 }
 
@@ -150,6 +179,13 @@ const OTHERWISE_DOCUMENTED: &[&str] = &[
 
 /// Commands whose entry is compared in full.
 const KNOWN: &[&str] = &[
+    "acl|cat",
+    "acl|genpass",
+    "acl|getuser",
+    "acl|help",
+    "acl|list",
+    "acl|users",
+    "acl|whoami",
     "set",
     "get",
     "getex",
