@@ -37,11 +37,10 @@ impl Kind {
             "key" | "newkey" | "source" | "destination" | "destkey" | "sourcekey" | "key1" | "key2" => {
                 Kind::Key
             }
-            "seconds" | "milliseconds" | "count" | "index" | "index1" | "index2" | "offset" | "start"
-            | "end" | "increment" | "decrement" | "cursor" | "numkeys" | "db" | "destination-db"
-            | "protover" | "bit" | "client-id" | "min-match-len" | "version" | "frequency" | "ttl" => {
-                Kind::Integer
-            }
+            "bits" | "seconds" | "milliseconds" | "count" | "index" | "index1" | "index2" | "offset"
+            | "start" | "end" | "increment" | "decrement" | "cursor" | "numkeys" | "db"
+            | "destination-db" | "protover" | "bit" | "client-id" | "min-match-len" | "version"
+            | "frequency" | "ttl" => Kind::Integer,
             "pattern" | "by-pattern" | "get-pattern" => Kind::Pattern,
             _ if name.starts_with("unix-time") => Kind::UnixTime,
             _ => Kind::Text,
