@@ -470,3 +470,35 @@ fn what_newer_clients_send_on_connect() {
     assert_eq!(client.say("CLIENT NO-TOUCH on"), "+OK");
     assert_eq!(client.say("CLIENT NO-TOUCH off"), "+OK");
 }
+
+/// A web page can have a browser send requests to a port of this machine; Redis ends them at the
+/// first line that looks like HTTP.
+#[test]
+fn http_is_cut_off_without_an_answer() {
+    for server in [Server::start(&[]), Server::redis(&[])] {
+        for line in ["POST / HTTP/1.1\r\n", "Host: localhost\r\n", "pOsT\r\n", "*1\r\n$5\r\nHOST:\r\n"] {
+            let mut client = server.client();
+            assert_eq!(client.say("PING"), "+PONG");
+            client.raw(format!("{line}SET k v\r\n").as_bytes());
+            assert_eq!(client.until_closed(), b"", "{line}");
+        }
+        let mut client = server.client();
+        client.raw(b"GET / HTTP/1.1\r\nHost: localhost\r\nSET k v\r\n");
+        client.until_closed();
+        assert_eq!(server.client().say("EXISTS k"), ":0");
+    }
+}
+
+/// One client's long replies do not keep the others waiting: it has its turn again after them.
+#[test]
+fn long_replies_come_whole_and_in_order() {
+    let server = Server::start(&[]);
+    let mut client = server.client();
+    let value = "x".repeat(300_000);
+    assert_eq!(client.call(&["SET", "k", &value]), "+OK");
+    client.raw(&b"GET k\r\nSTRLEN k\r\n".repeat(100));
+    for _ in 0..100 {
+        assert_eq!(client.frame().map(|frame| frame.len()), Some(value.len() + 11));
+        assert_eq!(client.frame().as_deref(), Some(&b":300000\r\n"[..]));
+    }
+}

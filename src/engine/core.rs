@@ -267,6 +267,15 @@ impl Core {
                 self.postponed.push(client);
                 Taken::Postponed
             }
+            Err(_) if speaks_http(args) => {
+                // A web page that has a browser talk to us: as in Redis, it gets no answer at all.
+                tracing::warn!(
+                    "Possible SECURITY ATTACK detected: POST or Host: from a client. Connection closed."
+                );
+                out.clear();
+                self.clients.get_mut(client).closing = Closing::Now;
+                Taken::Answered
+            }
             Err(refusal) => {
                 self.refuse(client, args, refusal, out);
                 Taken::Answered
@@ -600,4 +609,10 @@ impl Core {
     pub fn close_after_reply(&mut self, client: usize) {
         self.clients.get_mut(client).closing = Closing::AfterReply;
     }
+}
+
+/// Whether the request is a line of HTTP's (`securityWarningCommand` in Redis).
+#[cold]
+fn speaks_http(args: &Args<'_>) -> bool {
+    args.is(0, "post") || args.is(0, "host:")
 }

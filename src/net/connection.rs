@@ -19,6 +19,9 @@ use tokio::io::unix::AsyncFd;
 /// Requests that one connection may run before others get their turn.
 const SHARE: usize = 1024;
 
+/// Bytes of replies that one connection may have made before others get their turn.
+const SHARE_BYTES: usize = 256 * 1024;
+
 /// From so many requests on it pays to bring their keys into the cache first.
 const WARM_FROM: usize = 4;
 
@@ -184,7 +187,7 @@ impl Conn {
                     continue;
                 }
                 flow = door.execute(self.place, &Args::new(words), &mut out);
-                share -= 1;
+                share = if out.len() < SHARE_BYTES { share - 1 } else { 0 };
                 if flow == Flow::Retry {
                     used = if i == 0 { began } else { requests.get(i - 1).1 };
                     left_over = true;
