@@ -200,3 +200,21 @@ fn a_pause_ends_in_the_order_of_the_requests() {
         assert_eq!(admin.say("GET lock"), "$6\r\n305142");
     }
 }
+
+/// The null of a flush is written in what the tracking client speaks, whoever listens for it.
+#[test]
+fn a_flush_is_told_by_redirect() {
+    let told = |server: Server, hello: &str| {
+        let (mut listener, mut tracker) = (server.client(), server.client());
+        listener.say("HELLO 3");
+        tracker.say(hello);
+        let id = listener.say("CLIENT ID");
+        assert_eq!(tracker.say(&format!("CLIENT TRACKING ON BCAST REDIRECT {}", &id[1..])), "+OK");
+        assert_eq!(tracker.say("FLUSHALL"), "+OK");
+        let push = listener.frame().expect("an invalidation");
+        (String::from_utf8_lossy(&push).into_owned(), listener.say("PING"))
+    };
+    for hello in ["HELLO 2", "HELLO 3"] {
+        assert_eq!(told(Server::start(&[]), hello), told(Server::redis(&[]), hello), "{hello}");
+    }
+}

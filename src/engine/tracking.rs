@@ -276,7 +276,7 @@ impl Core {
         let mut bytes = Vec::new();
         let Some(id) = tracker.redirect else {
             if session.protocol == Protocol::Resp3 {
-                write_news(&mut bytes, Protocol::Resp3, news);
+                write_news(&mut bytes, Protocol::Resp3, Protocol::Resp3, news);
                 self.push(client, &bytes);
             }
             return;
@@ -285,7 +285,8 @@ impl Core {
         let listener = self.clients.get(target);
         // Without RESP3 only a subscriber can be told anything unasked.
         if listener.protocol == Protocol::Resp3 || listener.subscriptions > 0 {
-            write_news(&mut bytes, listener.protocol, news);
+            let own = self.clients.get(client).protocol;
+            write_news(&mut bytes, listener.protocol, own, news);
             self.push(target, &bytes);
         }
     }
@@ -307,7 +308,9 @@ impl Core {
     }
 }
 
-fn write_news(bytes: &mut Vec<u8>, protocol: Protocol, news: &News<'_>) {
+/// `own`: what the tracking client itself speaks; Redis writes the null of a flush in that, to whomever
+/// it is sent.
+fn write_news(bytes: &mut Vec<u8>, protocol: Protocol, own: Protocol, news: &News<'_>) {
     let mut writer = RespWriter::new(bytes, protocol);
     if protocol == Protocol::Resp3 {
         writer.push(2);
@@ -318,7 +321,7 @@ fn write_news(bytes: &mut Vec<u8>, protocol: Protocol, news: &News<'_>) {
         writer.bulk(CHANNEL);
     }
     match news {
-        News::All => writer.null(),
+        News::All => RespWriter::new(bytes, own).null(),
         News::Keys(keys) => {
             writer.array(keys.len());
             keys.iter().for_each(|key| writer.bulk(key));
