@@ -324,6 +324,7 @@ fn overrun() {
         "DELIFEQ lock one",
         "DELEX lock IFEQ one",
         "DEL lock",
+        "DELEX lock",
         "EVAL $RENEW 1 lock one 100",
         "SET lock one IFEQ one PX 100",
     ] {
@@ -368,10 +369,15 @@ fn renewal_that_deletes() {
         "EXPIREAT lock 1",
         "PEXPIRE lock 0 IFEQ one",
         "EVAL $RENEW 1 lock one 0",
+        "GETEX lock PXAT 1",
+        "GETEX lock EXAT 1",
+        "SET lock one XX PXAT 1",
+        "SET lock one IFEQ one PXAT 1",
     ] {
         finds(&format!("A> SET lock one NX PX 100\nA> {renew}"), &["renewal-that-deletes lock"]);
     }
     is_right("A> SET lock one NX PX 100\nA> EXPIRE lock 1");
+    is_right("A> SET lock one NX PX 100\nA> GETEX lock PX 100");
 }
 
 #[test]

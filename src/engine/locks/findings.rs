@@ -145,7 +145,12 @@ impl Sight<'_> {
                 && deed.args.iter().skip(1).any(|arg| *arg == &**token)
         });
         by_token.or_else(|| {
-            let unseen = !deed.verified && matches!(deed.part, LockPart::Remove | LockPart::Renew);
+            let bare = match deed.part {
+                LockPart::Remove | LockPart::Renew => true,
+                LockPart::RemoveIf => deed.args.len() == 2, // DELEX without a condition
+                _ => false,
+            };
+            let unseen = !deed.verified && bare;
             if !unseen || current.is_some_and(|hold| self.is_holder(hold)) {
                 return None;
             }
@@ -209,11 +214,17 @@ fn missed_renewal(sight: &Sight<'_>) -> Option<Found> {
 }
 
 fn renewal_that_deletes(sight: &Sight<'_>) -> Option<Found> {
-    if sight.deed.did != Did::Removed || sight.deed.part != LockPart::Renew {
+    // What stores a value, or reads it (GETEX), removes the key in this way only.
+    let by_deadline = match sight.deed.part {
+        LockPart::Renew | LockPart::Store => true,
+        LockPart::None => sight.deed.args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"getex")),
+        _ => false,
+    };
+    if sight.deed.did != Did::Removed || !by_deadline {
         return None;
     }
     let detail = format!(
-        "{} set a deadline that had passed: the lock was deleted, and the answer was 1",
+        "{} set a deadline that had passed: the lock was deleted, and the answer was that of a success",
         sight.actor()
     );
     sight.found(Mistake::RenewalThatDeletes, detail)
