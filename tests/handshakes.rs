@@ -4,7 +4,8 @@
 //! `clients`).
 //!
 //! redis-py, node-redis, ioredis, the redis and fred crates were recorded between the library and a
-//! server; Jedis, Lettuce, go-redis and StackExchange.Redis are as their sources have it.
+//! server; Jedis and Lettuce are put together from parts of their source, go-redis and StackExchange.Redis
+//! from what is publicly told of their connections.
 
 mod common;
 
