@@ -1,4 +1,6 @@
 //! The library `bit`: 32-bit operations on numbers. Not here: BITCOUNT and other commands on bits of values.
+//!
+//! SAFETY of all of it: the rules at the head of `lua`; each function is called by Lua with its own state.
 
 use super::lua::{Answer, State, entry, ffi, push, set_fn};
 use std::ffi::c_int;

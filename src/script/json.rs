@@ -3,6 +3,8 @@
 //!
 //! Settings made by one script reach the next one, as on Redis: scripts share one set until SCRIPT
 //! FLUSH, functions another; `cjson.new` makes a table with a set of its own.
+//!
+//! SAFETY of all of it: the rules at the head of `lua`; each function is called by Lua with its own state.
 
 use super::json_decode::decode;
 use super::json_encode::encode;

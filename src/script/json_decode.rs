@@ -1,5 +1,7 @@
 //! `cjson.decode`. Like `json_encode` it nests by a stack of frames, as deep as `decode_max_depth` and
 //! Lua's own stack allow, and takes the slots there that cjson takes.
+//!
+//! SAFETY of all of it: the rules at the head of `lua`; each function is called by Lua with its own state.
 
 use super::json::{Config, Frame, config};
 use super::lua::{Answer, Raise, Shared, State, bad_arg, check_bytes, fail, fail_with, ffi, push, shared};

@@ -1,6 +1,8 @@
 //! `cjson.encode`. A table is walked with a stack of frames, not by recursion: how deep it may be is
 //! the script's to say (`encode_max_depth`), up to what Lua's own stack takes. Each table holds the
 //! slots there that it holds in cjson, so that the last depth is the same.
+//!
+//! SAFETY of all of it: the rules at the head of `lua`; each function is called by Lua with its own state.
 
 use super::json::{Config, Frame, INVALID_REFUSE, INVALID_WRITE, config};
 use super::lua::{Answer, Raise, Shared, State, bad_arg, bytes, fail_with, ffi, general, shared};

@@ -1,5 +1,7 @@
 //! `load` and `loadstring`: text from a script, compiled as text. Not here: the scripts themselves
 //! (`host`), what is done to a text before (`source`).
+//!
+//! SAFETY of all of it: the rules at the head of `lua`; each function is called by Lua with its own state.
 
 use super::host::load_chunk;
 use super::lua::{Answer, State, bytes, check_bytes, ffi, push_str};

@@ -3,6 +3,8 @@
 //!
 //! Writing nests 16 deep at most. Reading nests as deep as Lua's stack allows, by a stack of frames:
 //! each table takes the slots there that it takes in Redis, so that the last depth is the same.
+//!
+//! SAFETY of all of it: the rules at the head of `lua`; each function is called by Lua with its own state.
 
 use super::lua::{
     Answer, Raise, Shared, State, check_bytes, entry, fail, fail_with, ffi, push, set_fn, set_str, shared,

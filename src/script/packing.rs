@@ -1,5 +1,7 @@
 //! The library `struct`: numbers and strings as C structures hold them, described by a format string.
 //! Not here: MessagePack (`msgpack`).
+//!
+//! SAFETY of all of it: the rules at the head of `lua`; each function is called by Lua with its own state.
 
 use super::lua::{
     Answer, Raise, State, bad_arg, check_bytes, entry, fail, fail_with, ffi, push, set_fn, to_i64,

@@ -1,5 +1,7 @@
 //! `string.find`, `match`, `gmatch` and `gsub` over our own matcher, and `string.rep`: Lua's results and
 //! words, but each can be stopped, and none overflows a stack. Not here: how patterns match (`matcher`).
+//!
+//! SAFETY of all of it: the rules at the head of `lua`; each function is called by Lua with its own state.
 
 use super::lua::{Answer, Raise, State, bad_arg, bytes, check_bytes, entry, fail_with, ffi, set_fn};
 use super::matcher::Matcher;

@@ -1,6 +1,8 @@
 //! `table.sort`: Lua 5.1's quicksort, comparison by comparison, so that the results (of order functions
 //! that contradict themselves, too) and the errors are the same; but without an order function it can be
 //! stopped, which Lua's own cannot. Not here: SORT, the command.
+//!
+//! SAFETY of all of it: the rules at the head of `lua`; each function is called by Lua with its own state.
 
 use super::lua::{Answer, Raise, State, fail, ffi};
 use super::out::Steps;
