@@ -4,12 +4,10 @@
 use std::ffi::OsString;
 use std::fs;
 use std::io::{self, Read, Write};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::os::fd::AsRawFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 use std::rc::Rc;
-use std::sync::Arc;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::base::chance::Chance;
@@ -23,7 +21,7 @@ use crate::engine::reconfigure::Outside;
 use crate::logging::{self, LogHandle};
 use crate::net::Shared;
 use crate::nodes::Nodes;
-use crate::server;
+use crate::server::{self, Report};
 
 /// Does what the command line asks for; returns the exit code.
 pub fn run(argv: &[OsString]) -> u8 {
@@ -100,9 +98,10 @@ fn start(mut config: Config, argv: &[OsString]) -> Result<u8, String> {
     let _pid_file = pid_file(&config);
     let runtime = server::runtime().map_err(|error| format!("could not start the event loop: {error}"))?;
     let announce = Announcement::of(&config, &bound.places(), vec![bound.port]);
+    let reached_at = bound.reached_at().map(|addr| addr.to_string());
     let mut core = server::core(config);
     core.identity.port = bound.port;
-    core.identity.nodes = Arc::new([first_address(&core.config, bound.port)]);
+    core.identity.nodes = reached_at.into_iter().collect();
     core.identity.executable = executable.display().to_string();
     core.identity.config_file =
         core.config.file.as_ref().map(|file| file.display().to_string()).unwrap_or_default();
@@ -118,7 +117,7 @@ fn start(mut config: Config, argv: &[OsString]) -> Result<u8, String> {
         },
     );
     let ended = runtime.block_on(serve);
-    ended.map(|()| 0).map_err(|error| error.to_string())
+    ended.map(code).map_err(|error| error.to_string())
 }
 
 /// Runs several servers, each on a thread of its own, until a signal comes or all have been shut
@@ -145,13 +144,16 @@ fn start_nodes(config: &Config, launcher: &mut Launcher) -> Result<u8, StartErro
         }
         Ok(())
     });
-    ended.map(|()| 0).map_err(StartError::System)
+    ended.map_err(StartError::System)?;
+    // Every one of them is ended, whatever has become of those before it.
+    let reports =
+        nodes.into_servers().into_iter().map(|node| node.end().map_or(Report::Lost, |end| end.report));
+    Ok(reports.map(code).max().unwrap_or(0))
 }
 
-/// Where a client reaches a server on `port` that binds as `config` has it.
-fn first_address(config: &Config, port: u16) -> String {
-    let ip = config.bind.0.first().and_then(|ip| ip.parse().ok()).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-    SocketAddr::new(ip, port).to_string()
+/// What the process exits with: a report that was asked for and is not there is a failure.
+fn code(report: Report) -> u8 {
+    u8::from(report == Report::Lost)
 }
 
 /// The pid file that `config` names; a daemon has one in any case. Without it the server runs all

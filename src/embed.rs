@@ -15,8 +15,8 @@ use crate::engine::{Door, Engine};
 use crate::keyspace::access::Limits;
 use crate::keyspace::{Access, Encoding, Event, Ttl};
 use crate::net::Shared;
-use crate::server::{self, BindError, Bound};
-use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use crate::server::{self, BindError, Bound, Report};
+use std::net::{Ipv4Addr, SocketAddr};
 use std::rc::Rc;
 use std::sync::Arc;
 use std::sync::mpsc::sync_channel;
@@ -154,9 +154,7 @@ impl Launch {
     pub(crate) fn prepare(config: Config, clock: Clock, chance: Chance) -> Result<Launch, StartError> {
         locks::report::check(&config.lock_report).map_err(StartError::Config)?;
         let bound = server::bind(&config).map_err(StartError::Bind)?;
-        let ip =
-            config.bind.0.first().and_then(|ip| ip.parse().ok()).unwrap_or(IpAddr::V4(Ipv4Addr::LOCALHOST));
-        let addr = SocketAddr::new(ip, bound.port);
+        let addr = bound.reached_at().unwrap_or(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
         Ok(Launch { config, clock, chance, bound, addr })
     }
 
@@ -184,14 +182,15 @@ impl Launch {
                             kept = Some(Rc::clone(&shared));
                             work(shared, inbox)
                         };
-                        server::serve(core, bound, false, until, |_| drop(ready.send(Ok(())))).await?;
-                        Ok(kept.and_then(|shared| last_findings(&shared)))
+                        let served = server::serve(core, bound, false, until, |_| drop(ready.send(Ok(()))));
+                        let report = served.await?;
+                        Ok(End { findings: kept.and_then(|shared| last_findings(&shared)), report })
                     })
                 });
                 ended.unwrap_or_else(|error| {
                     // Nobody listens any more where the start had been reported already.
                     let _ = failed.send(Err(error));
-                    None
+                    End { findings: None, report: Report::Settled }
                 })
             })
             .map_err(StartError::System)?;
@@ -237,14 +236,21 @@ async fn work(shared: Rc<Shared>, mut inbox: UnboundedReceiver<Job>) {
     }
 }
 
+/// What a server leaves when it has stopped.
+#[derive(Debug)]
+pub(crate) struct End {
+    /// All findings of its life; none where no book was kept.
+    pub findings: Option<Vec<Finding>>,
+    pub report: Report,
+}
+
 /// A server inside this process. Dropping it stops it and waits for its thread.
 #[derive(Debug)]
 pub struct Server {
     addr: SocketAddr,
     url: String,
     jobs: Option<UnboundedSender<Job>>,
-    /// Gives the findings of the whole run; none where no book was kept.
-    thread: Option<JoinHandle<Option<Vec<Finding>>>>,
+    thread: Option<JoinHandle<End>>,
 }
 
 impl Server {
@@ -267,7 +273,8 @@ impl Server {
         Builder::default().start()
     }
 
-    /// Where it listens.
+    /// Where clients of this machine reach it: a server that is bound to every address, by the loopback
+    /// interface. Port 0: it has no TCP address.
     pub fn addr(&self) -> SocketAddr {
         self.addr
     }
@@ -277,11 +284,11 @@ impl Server {
         self.url.clone()
     }
 
-    /// Stops it, if no client has done so, and gives all findings of its life; none where no book
-    /// was kept. An error where its thread has panicked.
-    pub(crate) fn end(mut self) -> std::thread::Result<Option<Vec<Finding>>> {
+    /// Stops it, if no client has done so. An error where its thread has panicked.
+    pub(crate) fn end(mut self) -> std::thread::Result<End> {
         self.jobs = None;
-        self.thread.take().map_or(Ok(None), JoinHandle::join)
+        let nothing = End { findings: None, report: Report::Settled };
+        self.thread.take().map_or(Ok(nothing), JoinHandle::join)
     }
 
     /// Waits until it has stopped of its own accord: a client sent SHUTDOWN.

@@ -3,6 +3,7 @@
 
 use crate::embed::Builder;
 use crate::nodes::Nodes;
+use crate::server::Report;
 use std::ffi::OsString;
 use std::future::poll_fn;
 use std::os::unix::process::ExitStatusExt;
@@ -24,17 +25,21 @@ struct Plan {
 const USAGE: &str = "Usage: keylatch exec [--deny-findings] [--directive value ...] -- COMMAND [ARG ...]\n\
 Starts a server on a free port of the loopback interface, runs COMMAND with REDIS_URL, REDIS_HOST and REDIS_PORT \
 set, stops, and exits as COMMAND did; with --deny-findings by 3 where COMMAND succeeded but made mistakes with \
-locks, which are printed. --nodes N starts N servers, their addresses in REDIS_URLS. --lock-report FILE writes a page with the locks' timeline at the end.";
+locks, which are printed. --nodes N starts N servers, their addresses in REDIS_URLS. --lock-report FILE writes a page with the locks' timeline at the end, or exits by 1 \
+where it cannot.";
 
 /// The code where COMMAND succeeded and there are findings.
 const FOUND: u8 = 3;
+
+/// The code where COMMAND succeeded and the lock report could not be written, or a server failed.
+const UNWRITTEN: u8 = 1;
 
 /// The shell's code for a command that was not found or could not be run.
 const NOT_RUN: u8 = 127;
 
 /// Runs `argv`, whose second word is `exec`; returns the exit code: COMMAND's, 128 and the signal
-/// that ended it, 3 where there are findings and they are denied, 127 where it cannot be run, 2 where
-/// the command line is wrong.
+/// that ended it, 3 where there are findings and they are denied, 1 where there is no server or no
+/// report, 127 where it cannot be run, 2 where the command line is wrong.
 pub fn run(argv: &[OsString]) -> u8 {
     let plan = match Plan::read(&argv[2..]) {
         Ok(plan) => plan,
@@ -62,8 +67,7 @@ pub fn run(argv: &[OsString]) -> u8 {
         .build()
         .and_then(|runtime| runtime.block_on(attend(&plan.command, &servers)));
     match ended {
-        Ok(status) if plan.deny_findings => judge(code(status), servers),
-        Ok(status) => code(status),
+        Ok(status) => judge(code(status), servers, plan.deny_findings),
         Err(error) => {
             eprintln!("keylatch: exec: {}: {error}", plan.command[0].to_string_lossy());
             NOT_RUN
@@ -95,38 +99,55 @@ impl Plan {
     }
 }
 
-/// Stops the servers and prints the mistakes that were seen; returns the code to exit with.
-fn judge(code: u8, servers: Nodes) -> u8 {
+/// Stops the servers and, with `deny_findings`, prints the mistakes that were seen; returns the code
+/// to exit with.
+fn judge(code: u8, servers: Nodes, deny_findings: bool) -> u8 {
     let (mut all, mut blind) = (Vec::new(), false);
-    let mut failed = false;
+    let (mut failed, mut report) = (false, Report::Settled);
     let several = servers.len() > 1;
     for server in servers.into_servers() {
         let addr = server.addr();
-        match server.end() {
-            Ok(Some(findings)) => {
+        // The panic has been printed.
+        let Ok(end) = server.end() else {
+            failed = true;
+            continue;
+        };
+        if end.report == Report::Lost {
+            report = Report::Lost;
+        }
+        match end.findings {
+            Some(findings) => {
                 all.extend(findings.iter().map(|finding| match several {
                     false => finding.to_string(),
                     true => format!("on {addr}: {finding}"),
                 }));
             }
-            Ok(None) => blind = true,
-            // The panic has been printed.
-            Err(_) => failed = true,
+            None => blind = true,
         }
     }
+    let trouble = deny_findings && told(&all, failed, blind);
+    match code {
+        0 if trouble => FOUND,
+        0 if failed || report == Report::Lost => UNWRITTEN,
+        code => code,
+    }
+}
+
+/// Prints the mistakes; tells if there are any, or nothing to know them by.
+fn told(all: &[String], failed: bool, blind: bool) -> bool {
     if failed {
         eprintln!("keylatch: --deny-findings has nothing to go by: a server has failed");
     } else if blind {
         eprintln!("keylatch: --deny-findings has nothing to go by: lock-history-len is 0");
     } else if all.is_empty() {
-        return code;
+        return false;
     } else {
         eprintln!("keylatch: {} with locks:", counted(all.len(), "mistake"));
     }
     for (i, finding) in all.iter().enumerate() {
         eprintln!("{}. {finding}", i + 1);
     }
-    if code == 0 { FOUND } else { code }
+    true
 }
 
 fn counted(n: usize, what: &str) -> String {
@@ -208,6 +229,45 @@ mod tests {
         assert_eq!(run(&argv(&["--nodes", "3", "--", "sh", "-c", three])), 0);
         assert_eq!(run(&argv(&["--", "/nonexistent/command"])), 127);
         assert_eq!(run(&argv(&["--bind", "", "--", "true"])), 1);
+    }
+
+    /// A server that listens everywhere is reached by the loopback interface, in each family.
+    #[test]
+    fn an_address_that_works_is_handed_on() {
+        let asks = |host: &str, url: &str| {
+            let talk = "exec 3<>/dev/tcp/$REDIS_HOST/$REDIS_PORT; printf 'PING\\r\\n' >&3; read -r said <&3";
+            let checks = format!(
+                "test $REDIS_HOST = {host} && test $REDIS_URL = redis://{url}:$REDIS_PORT && {talk} && test \"$said\" = $'+PONG\\r'"
+            );
+            argv(&["bash", "-c", &checks]).split_off(2)
+        };
+        let bound = |bind: &str, command: &[OsString]| {
+            let options = argv(&["--bind", bind, "--protected-mode", "no", "--"]);
+            run(&[&options, command].concat())
+        };
+        let v4 = asks("127.0.0.1", "127.0.0.1");
+        for bind in ["0.0.0.0", "*", "localhost", "-192.0.2.1 127.0.0.1"] {
+            assert_eq!(bound(bind, &v4), 0, "{bind}");
+        }
+        let v6 = asks("::1", "[::1]");
+        for bind in ["::", "::*", "::1 127.0.0.1"] {
+            assert_eq!(bound(bind, &v6), 0, "{bind}");
+        }
+    }
+
+    #[test]
+    fn a_report_that_cannot_be_written_is_a_failure() {
+        let dir = tempfile::tempdir().expect("a directory");
+        let page = dir.path().join("in").join("locks.html");
+        let spoil = |then: &str, deny: &[&str]| {
+            std::fs::create_dir_all(dir.path().join("in")).expect("a directory");
+            let script = format!("rm -r {}; {then}", dir.path().join("in").display());
+            let page = page.display().to_string();
+            run(&argv(&[deny, &["--lock-report", &page, "--", "sh", "-c", &script]].concat()))
+        };
+        assert_eq!(spoil("exit 0", &[]), 1);
+        assert_eq!(spoil("exit 7", &[]), 7);
+        assert_eq!(spoil("exit 0", &["--deny-findings"]), 1);
     }
 
     #[test]

@@ -24,6 +24,18 @@ pub struct Bound {
 }
 
 impl Bound {
+    /// Where a client of this machine reaches it; `None`: there is no TCP address. A socket that
+    /// listens at every address is reached by the loopback interface.
+    pub fn reached_at(&self) -> Option<SocketAddr> {
+        let first = self.listeners.iter().find_map(Listener::address)?;
+        let ip = match first.ip() {
+            IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+            IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+            ip => ip,
+        };
+        Some(SocketAddr::new(ip, first.port()))
+    }
+
     /// The addresses in use, `ip:port` or a path.
     pub fn places(&self) -> Vec<String> {
         self.listeners.iter().map(Listener::place).collect()
@@ -149,6 +161,15 @@ pub fn runtime() -> io::Result<LocalRuntime> {
     Builder::new_current_thread().enable_all().event_interval(256).build_local(LocalOptions::default())
 }
 
+/// What became of the lock report at the end.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Report {
+    /// It was written, or none was asked for.
+    Settled,
+    /// It could not be written, and that has been said.
+    Lost,
+}
+
 /// Runs the server until SHUTDOWN, `until` or, with `signals`, SIGTERM or SIGINT. `ready` is
 /// called once it accepts.
 pub async fn serve<F: Future<Output = ()>>(
@@ -157,7 +178,7 @@ pub async fn serve<F: Future<Output = ()>>(
     signals: bool,
     until: impl FnOnce(Rc<Shared>) -> F,
     ready: impl FnOnce(&Rc<Shared>),
-) -> io::Result<()> {
+) -> io::Result<Report> {
     let shared = Shared::new(Engine::new(core));
     shared.engine.borrow_mut().core().breather = Some(busy::breather(&shared));
     for listener in bound.listeners {
@@ -192,26 +213,26 @@ pub async fn serve<F: Future<Output = ()>>(
     }
     cron.abort();
     drain(&shared).await;
-    write_lock_report(&shared);
+    let report = write_lock_report(&shared);
     tracing::info!("keylatch is now ready to exit, bye bye...");
-    Ok(())
+    Ok(report)
 }
 
 /// lock-report: the page of the locks, at the end.
-fn write_lock_report(shared: &Rc<Shared>) {
+fn write_lock_report(shared: &Rc<Shared>) -> Report {
     let mut engine = shared.engine.borrow_mut();
     let core = engine.core();
     let path = core.config.lock_report.clone();
     if path.as_os_str().is_empty() {
-        return;
+        return Report::Settled;
     }
     core.begin_turn();
-    if let Err(error) = core.write_lock_page(&path) {
-        let reason = format!("Could not write the lock report {}: {error}", path.display());
-        tracing::warn!("{reason}");
-        // An embedded server has no log.
-        eprintln!("keylatch: {reason}");
-    }
+    let Err(error) = core.write_lock_page(&path) else { return Report::Settled };
+    let reason = format!("Could not write the lock report {}: {error}", path.display());
+    tracing::warn!("{reason}");
+    // An embedded server has no log.
+    eprintln!("keylatch: {reason}");
+    Report::Lost
 }
 
 /// Gives the clients what they are owed, for a bounded time.

@@ -91,6 +91,24 @@ fn a_hanging_connection_stays_and_says_nothing() {
 }
 
 #[test]
+fn after_a_reset_who_hung_is_answered_again() {
+    let Some((server, mut governor)) = frozen() else { return };
+    for on in ["before", "after"] {
+        let mut client = pipeline(&mut governor, &server, &format!("ON {on} TIMES 1 HANG"));
+        assert_eq!(silent(&mut client), BEFORE);
+        // The rules are gone, what they have done is not.
+        assert_eq!(governor.say("KEYLATCH FAULT CLEAR"), ":1");
+        assert_eq!(silent(&mut client), "");
+        assert_eq!(governor.say("KEYLATCH RESET"), "+OK");
+        // The reply to INCR is lost, what stands behind it is answered, and what comes now.
+        assert_eq!(silent(&mut client), BEHIND, "{on}");
+        assert_eq!(client.say("GET n"), "$-1");
+        assert_eq!(client.say("INCR n"), ":1");
+        assert_eq!(governor.say("KEYLATCH RESET"), "+OK");
+    }
+}
+
+#[test]
 fn a_delay_moves_with_the_clock() {
     let Some((server, mut governor)) = frozen() else { return };
     for (on, n) in [("before", "$-1"), ("after", "$1\r\n2")] {

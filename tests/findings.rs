@@ -52,6 +52,14 @@ fn findings_decide_the_exit_code() {
     assert_eq!(run(&mut exec(deny, &["sh", "-c", &reset])).0, 3);
     let forgotten = format!("{wrong}; redis-cli -p $REDIS_PORT KEYLATCH FINDINGS RESET");
     assert_eq!(run(&mut exec(deny, &["sh", "-c", &forgotten])).0, 0);
+    // So it does where the report cannot be written as well.
+    let dir = tempfile::tempdir().expect("a directory");
+    let page = dir.path().join("locks.html").display().to_string();
+    let spoiled = format!("{wrong}; rm {page}; mkdir {page}");
+    let both = ["--deny-findings", "--lock-report", &page];
+    let (code, said) = run(&mut exec(&both, &["sh", "-c", &spoiled]));
+    assert_eq!((code, printed(&said)), (3, vec!["foreign-release"]), "{said}");
+    assert!(said.contains("Could not write the lock report"), "{said}");
     // Without a history there is nothing to be sure of.
     let (code, said) = run(&mut exec(&["--deny-findings", "--lock-history-len", "0"], &["true"]));
     assert!(code == 3 && said.contains("lock-history-len"), "{code} {said}");
@@ -243,6 +251,12 @@ fn the_daemon_writes_the_report_when_it_ends() {
     assert!(server.wait().success());
     let page = std::fs::read_to_string(server.path("locks.html")).expect("it was written");
     assert!(page.contains("\"lock:a\""), "{page}");
+    // What cannot be written at the end is no success.
+    let mut server = common::Server::start(&["--lock-report", "locks.html"]);
+    std::fs::remove_file(server.path("locks.html")).expect("it was opened at the start");
+    std::fs::create_dir(server.path("locks.html")).expect("a directory in its way");
+    server.signal(libc::SIGTERM);
+    assert_eq!(server.wait().code(), Some(1));
     let mut refused = Command::new(env!("CARGO_BIN_EXE_keylatch"));
     let (code, said) = run(refused.args(["--port", "0", "--lock-report", "/nonexistent/locks.html"]));
     assert!(code == 1 && said.contains("lock-report /nonexistent/locks.html"), "{code} {said}");

@@ -69,7 +69,7 @@ fn read(args: &Args<'_>) -> Result<Rule, CommandError> {
         }
     }
     let action = found.action.ok_or(CommandError::Syntax)?;
-    let rule = Rule::new(action);
+    let rule = Rule::new(action).probability(found.probability.unwrap_or(1.0));
     Ok(Rule {
         phase: found.phase.unwrap_or(rule.phase),
         command: found.command.map(<[u8]>::to_vec),
@@ -77,7 +77,6 @@ fn read(args: &Args<'_>) -> Result<Rule, CommandError> {
         client: found.client.map(<[u8]>::to_vec),
         skip: found.skip.unwrap_or(0),
         times: found.times,
-        probability: found.probability.unwrap_or(rule.probability),
         ..rule
     })
 }

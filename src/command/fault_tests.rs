@@ -24,8 +24,14 @@ fn rules_are_written_listed_and_removed() {
         A: :2
         A> KEYLATCH FAULT LIST
         A: *2 *22 $2 id :1 $2 on $5 after $7 command $3 set $3 key $6 lock:* $6 client $8 worker-* $4 skip :1 $5 times :2 $11 probability $3 0.5 $6 action *2 $5 ERROR $11 ERR no luck $7 matched :0 $6 struck :0 *22 $2 id :2 $2 on $6 before $7 command $4 none $3 key $-1 $6 client $-1 $4 skip :0 $5 times :1 $11 probability $1 1 $6 action *1 $4 DROP $7 matched :0 $6 struck :0
+        A> KEYLATCH FAULT REMOVE 1
+        A: :1
         A> KEYLATCH FAULT REMOVE 2
         A: :1
+        A> KEYLATCH FAULT ADD PROBABILITY -0 DROP
+        A: :3
+        A> KEYLATCH FAULT LIST
+        A: *1 *22 $2 id :3 $2 on $6 before $7 command $-1 $3 key $-1 $6 client $-1 $4 skip :0 $5 times $-1 $11 probability $1 0 $6 action *1 $4 DROP $7 matched :0 $6 struck :0
         A> KEYLATCH FAULT REMOVE 2
         A: :0
         A> KEYLATCH FAULT CLEAR
@@ -33,7 +39,7 @@ fn rules_are_written_listed_and_removed() {
         A> KEYLATCH FAULT LIST
         A: *0
         A> KEYLATCH FAULT ADD HANG
-        A: :3
+        A: :4
         A> KEYLATCH RESET
         A: +OK
         A> KEYLATCH FAULT ADD HANG
@@ -162,6 +168,13 @@ fn what_is_sent_to_a_client_comes_behind_the_reply_that_is_held() {
         A> PUBLISH news again
         A: :1
         @advance 1000000
+        A> KEYLATCH RESET
+        A: +OK
+        A> PUBLISH news once-more
+        A: :1
+        B: >3 $7 message $4 news $9 once-more
+        B> PING
+        B: +PONG
         "
     ));
 }

@@ -136,7 +136,7 @@ impl Rule {
     /// How likely it strikes where it matches, 0 to 1.
     #[must_use]
     pub fn probability(self, probability: f64) -> Rule {
-        Rule { probability, ..self }
+        Rule { probability: probability + 0.0, ..self } // never -0, which would be listed so
     }
 
     /// Whether it makes sense as a whole; where not, why.

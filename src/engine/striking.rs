@@ -126,9 +126,15 @@ impl Core {
         }
     }
 
-    /// As at the start.
+    /// As at the start. Who was left hanging is answered again from here on; what it was not told is
+    /// lost.
     pub(super) fn reset_faults(&mut self) {
         self.clear_faults();
+        for client in self.clients.by_age() {
+            if matches!(self.clients.get(client).wait, Some(Wait::Hang)) {
+                self.end_fault(client);
+            }
+        }
         self.trouble.rules = Faults::default();
     }
 
@@ -446,7 +452,7 @@ impl Core {
     pub(super) fn end_fault(&mut self, client: usize) {
         let session = self.clients.get_mut(client);
         session.wait = None;
-        let held = session.mark.take_if(|mark| matches!(**mark, Mark::Held(_)));
+        let held = session.mark.take_if(|mark| matches!(**mark, Mark::Held(_) | Mark::Hung));
         self.waiting.retain(|&waiting| waiting != client);
         if let Some(Mark::Held(bytes)) = held.map(|mark| *mark) {
             self.push(client, &bytes);
