@@ -4,7 +4,7 @@
 use crate::base::error::CommandError;
 use crate::base::extended::Extended;
 use crate::base::number;
-use crate::engine::spec::{Arity, Flags, Group, Handler, KeySpec, Spec};
+use crate::engine::spec::{Arity, Flags, Group, Handler, KeySpec, LockPart, Spec};
 use crate::keyspace::{Access, Encoding, Event, Ttl};
 use crate::resp::{Args, Reply};
 
@@ -15,6 +15,7 @@ const COUNTER: Spec = Spec {
     group: Group::String,
     flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::FAST),
     keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+    lock: LockPart::Count,
     ..Spec::NONE
 };
 

@@ -5,7 +5,7 @@ use super::options::{Lifetime, lifetime};
 use crate::base::error::CommandError;
 use crate::base::extended::Extended;
 use crate::base::number;
-use crate::engine::spec::{Arity, Flags, Group, Handler, KeySpec, Spec};
+use crate::engine::spec::{Arity, Flags, Group, Handler, KeySpec, LockPart, Spec};
 use crate::keyspace::{Access, Encoding, Event, Slot, Ttl};
 use crate::resp::{Args, Reply};
 
@@ -23,6 +23,7 @@ pub const COMMANDS: &[Spec] = &[Spec {
     arity: Arity::AtLeast(2),
     flags: Flags::WRITE.or(Flags::DENYOOM).or(Flags::FAST),
     keys: &[KeySpec::one(1, &["RW", "access", "update"])],
+    lock: LockPart::Count,
     handler: Handler::Keys(increx),
     ..Spec::NONE
 }];

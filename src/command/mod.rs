@@ -30,6 +30,8 @@ pub mod latency;
 pub mod latency_text;
 pub mod lcs;
 mod listing;
+#[cfg(test)]
+mod lock_loss_tests;
 pub mod locks;
 #[cfg(test)]
 mod locks_tests;

@@ -217,6 +217,8 @@ pub enum LockPart {
     RemoveIf,
     /// Sets a deadline; 0 says that there was nothing to set it on.
     Renew,
+    /// Counts: a value that it takes is a number, and no lock.
+    Count,
     /// Looks at every key there is.
     Walk,
 }

@@ -327,8 +327,10 @@ impl Book {
                 Self::end_hold(&mut self.undated, lock, deed.at, End::Lost);
                 self.undated += usize::from(deed.deadline.is_none());
                 lock.waiters.clear();
+                // What is put over another's lock, and has no deadline, was hardly meant as one.
+                let usurped = found.iter().any(|found| found.mistake == Mistake::ForeignRelease);
                 lock.hold = Some(Hold {
-                    who: deed.who.clone(),
+                    who: deed.who.clone().filter(|_| !usurped || deed.deadline.is_some()),
                     token,
                     since: deed.at,
                     deadline: deed.deadline,

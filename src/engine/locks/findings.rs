@@ -43,9 +43,9 @@ mistakes! {
     /// Deleted by its holder, who did not compare the value.
     BareDelete = "bare-delete",
         "delete it only if it still holds your token: a script that compares (EVAL), DELEX key IFEQ token, or DELIFEQ key token";
-    /// The same, by another client than its holder.
+    /// Taken from its holder by another client, who deleted, overwrote or renamed it and did not compare.
     ForeignRelease = "foreign-release",
-        "delete it only if it still holds your own token: a script that compares (EVAL), DELEX key IFEQ token, or DELIFEQ key token";
+        "delete or overwrite it only if it still holds your own token: a script that compares (EVAL), DELEX key IFEQ token, DELIFEQ key token, or SET key token IFEQ token";
     /// A release or renewal that came when the lock had expired or was another's.
     Overrun = "overrun",
         "let the lock live longer than the work, or renew it in time; and let what is written under it be refused by a fencing token (INCR) once it is another's";
@@ -125,11 +125,46 @@ impl Sight<'_> {
         matches!((&hold.who, &self.deed.who), (Some(holder), Some(who)) if holder.is(who))
     }
 
-    /// A lock that was taken in an earlier request, and removed now by somebody who did not compare.
-    fn removed_unseen(&self) -> Option<&Hold> {
-        let part = matches!(self.deed.part, LockPart::Remove | LockPart::RemoveIf);
+    /// A lock that was taken in an earlier request, and ended now by somebody who did not compare;
+    /// what was done to it, in a word.
+    fn ended_unseen(&self) -> Option<(&Hold, &'static str)> {
         let hold = self.lock.hold.as_ref().filter(|hold| hold.who.is_some() && hold.unit != self.unit)?;
-        (self.deed.did == Did::Removed && part && !self.deed.verified).then_some(hold)
+        let how = match (self.deed.did, self.deed.part) {
+            (Did::Overwritten, _) => "overwrote",
+            (Did::Removed, _) if self.by_deadline() => return None,
+            (Did::Removed, LockPart::None) if self.moves() => "moved away",
+            (Did::Removed, _) => "deleted",
+            _ => return None,
+        };
+        (!self.deed.verified).then_some((hold, how))
+    }
+
+    /// What stores a value, renews or reads it (GETEX) removes a key only by a deadline in the past.
+    fn by_deadline(&self) -> bool {
+        match self.deed.part {
+            LockPart::Renew | LockPart::Store => true,
+            LockPart::None => self.is_called(b"getex"),
+            _ => false,
+        }
+    }
+
+    /// The value lives on under another name or in another database.
+    fn moves(&self) -> bool {
+        [&b"rename"[..], b"renamenx", b"move"].iter().any(|name| self.is_called(name))
+    }
+
+    fn is_called(&self, name: &[u8]) -> bool {
+        self.deed.args.first().is_some_and(|called| called.eq_ignore_ascii_case(name))
+    }
+
+    /// What became of `past` before the deed.
+    fn how_it_was_lost(&self, past: &Past) -> String {
+        let how = if past.end == End::Expired { "expired" } else { "been lost" };
+        let now = match &self.lock.hold {
+            Some(hold) => format!("and was {}'s by then", named(hold.who.as_ref())),
+            None => "and was nobody's by then".to_owned(),
+        };
+        format!("had {how} {} ms before, {now}", self.deed.at.since(past.ended))
     }
 
     /// The hold that whoever acts lost before it acted: known by its token among the arguments, or,
@@ -173,35 +208,31 @@ fn two_step_acquire(sight: &Sight<'_>) -> Option<Found> {
 }
 
 fn bare_delete(sight: &Sight<'_>) -> Option<Found> {
-    let hold = sight.removed_unseen().filter(|hold| sight.is_holder(hold))?;
+    // Its own lock its holder may overwrite: with a new token, or a new deadline.
+    let removed = sight.deed.did == Did::Removed;
+    let (hold, how) = sight.ended_unseen().filter(|(hold, _)| removed && sight.is_holder(hold))?;
     let detail = format!(
-        "{} deleted its lock without comparing the value; had it expired, another's would be gone",
+        "{} {how} its lock without comparing the value; had it expired, another's would be gone",
         named(hold.who.as_ref())
     );
     sight.found(Mistake::BareDelete, detail)
 }
 
 fn foreign_release(sight: &Sight<'_>) -> Option<Found> {
-    let hold = sight.removed_unseen().filter(|hold| !sight.is_holder(hold))?;
-    let detail = format!("{} deleted the lock that {} held", sight.actor(), named(hold.who.as_ref()));
+    let (hold, how) = sight.ended_unseen().filter(|(hold, _)| !sight.is_holder(hold))?;
+    let detail = format!("{} {how} the lock that {} held", sight.actor(), named(hold.who.as_ref()));
     sight.found(Mistake::ForeignRelease, detail)
 }
 
 fn overrun(sight: &Sight<'_>) -> Option<Found> {
-    if !matches!(sight.deed.did, Did::Missed | Did::Removed | Did::Renewed) {
-        return None;
-    }
-    let past = sight.lost_before()?;
-    let how = if past.end == End::Expired { "expired" } else { "been lost" };
-    let now = match &sight.lock.hold {
-        Some(hold) => format!("and was {}'s by then", named(hold.who.as_ref())),
-        None => "and was nobody's by then".to_owned(),
+    let late = match sight.deed.did {
+        // Answered 0, which is `missed_renewal`: one finding for one mistake.
+        Did::Missed => sight.deed.part != LockPart::Renew,
+        Did::Removed | Did::Renewed | Did::Overwritten => true,
+        Did::Acquired | Did::Refused => false,
     };
-    let detail = format!(
-        "the lock of {} had {how} {} ms before, {now}",
-        named(past.hold.who.as_ref()),
-        sight.deed.at.since(past.ended)
-    );
+    let past = sight.lost_before().filter(|_| late)?;
+    let detail = format!("the lock of {} {}", named(past.hold.who.as_ref()), sight.how_it_was_lost(past));
     sight.found_after(Mistake::Overrun, Some(past.hold.command.to_string()), detail)
 }
 
@@ -209,18 +240,16 @@ fn missed_renewal(sight: &Sight<'_>) -> Option<Found> {
     if sight.deed.did != Did::Missed || sight.deed.part != LockPart::Renew {
         return None;
     }
+    if let Some(past) = sight.lost_before() {
+        let detail = format!("{} was answered 0: its lock {}", sight.actor(), sight.how_it_was_lost(past));
+        return sight.found_after(Mistake::MissedRenewal, Some(past.hold.command.to_string()), detail);
+    }
     let state = if sight.lock.hold.is_some() { "the lock is another's" } else { "the lock was gone" };
     sight.found(Mistake::MissedRenewal, format!("{} was answered 0: {state}", sight.actor()))
 }
 
 fn renewal_that_deletes(sight: &Sight<'_>) -> Option<Found> {
-    // What stores a value, or reads it (GETEX), removes the key in this way only.
-    let by_deadline = match sight.deed.part {
-        LockPart::Renew | LockPart::Store => true,
-        LockPart::None => sight.deed.args.first().is_some_and(|name| name.eq_ignore_ascii_case(b"getex")),
-        _ => false,
-    };
-    if sight.deed.did != Did::Removed || !by_deadline {
+    if sight.deed.did != Did::Removed || !sight.by_deadline() {
         return None;
     }
     let detail = format!(

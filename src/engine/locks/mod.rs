@@ -4,7 +4,7 @@
 //!
 //! A key is a lock once a conditional write has taken it (SET NX, SETNX, a script that looked for
 //! the key before it stored a value with a deadline), or where `lock-pattern` names it. A key that is
-//! counted up or appended to is none.
+//! counted up is none.
 
 pub mod book;
 pub mod findings;

@@ -518,14 +518,14 @@ impl Step<'_> {
                 if same {
                     return None;
                 }
-                if stores {
-                    return Some(Did::Overwritten);
+                if part == LockPart::Count {
+                    if self.was.held {
+                        book.forget(db, key);
+                    }
+                    return None;
                 }
-                if part == LockPart::None && self.was.held {
-                    // Counted, appended to, set bit by bit: whatever it is, it is no lock.
-                    book.forget(db, key);
-                }
-                None
+                // By a value of its own, another key's (RENAME, COPY), or in part (APPEND, SETBIT).
+                (stores || self.was.held).then_some(Did::Overwritten)
             }
         }
     }
