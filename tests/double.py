@@ -1,10 +1,9 @@
-"""The test double over the wire: every subcommand that moves time or makes faults, each fault as
-redis-py sees it, and Redlock over five servers. REDIS_URLS names them. Time is moved, not waited for."""
+"""The test double over the wire by redis-py: every subcommand that moves time or makes faults, and Redlock
+over five servers. REDIS_URLS names them. Time is moved, not waited for. Not here: each fault (failures.py)."""
 import os
-import threading
 
 import redis
-from redis.exceptions import ConnectionError, ResponseError, TimeoutError
+from redis.exceptions import ConnectionError, ResponseError
 
 URLS = os.environ["REDIS_URLS"].split(",")
 NOW = 1_700_000_000_000
@@ -79,82 +78,11 @@ def error(g):
     assert connect().get("k") is None
 
 
-def drop(g):
-    fault(g, "COMMAND", "set", "TIMES", 1, "DROP")
-    fails(ConnectionError, lambda: connect().set("k", "1"))
-    assert g.get("k") is None
-    keylatch(g, "FAULT", "CLEAR")
-    fault(g, "ON", "after", "COMMAND", "set", "TIMES", 1, "DROP")
-    fails(ConnectionError, lambda: connect().set("k", "1"))
-    assert g.get("k") == "1"
-
-
-def hang(g):
-    fault(g, "COMMAND", "get", "HANG")
-    fails(TimeoutError, lambda: connect(socket_timeout=0.02).get("k"))
-
-
-def truncate(g):
-    g.set("k", "0123456789")
-    fault(g, "COMMAND", "get", "TIMES", 1, "TRUNCATE", 7)
-    fails(ConnectionError, lambda: connect().get("k"))
-    assert connect().get("k") == "0123456789"
-
-
 def split(g):
     keylatch(g, "CLOCK", "RESUME")
     g.set("k", "0123456789")
     fault(g, "COMMAND", "get", "SPLIT", 3)
     assert connect().get("k") == "0123456789"
-
-
-def later(call):
-    """Calls in a thread; gives back how to have the answer."""
-    answer = []
-    thread = threading.Thread(target=lambda: answer.append(call()), daemon=True)
-    thread.start()
-
-    def join():
-        thread.join(10)
-        return answer[0]
-
-    return join
-
-
-def struck(g, times=1):
-    """Waits until the first rule has struck."""
-    for _ in range(100_000):
-        if keylatch(g, "FAULT", "LIST")[0]["struck"] >= times:
-            return
-    raise AssertionError("the fault never struck")
-
-
-def delay(g):
-    # redis-py's incr sends INCRBY.
-    fault(g, "COMMAND", "incr*", "TIMES", 1, "DELAY", 5000)
-    r = connect()
-    answer = later(lambda: r.incr("n"))
-    struck(g)
-    assert g.get("n") is None
-    keylatch(g, "CLOCK", "ADVANCE", 5000)
-    assert answer() == 1
-
-
-def stall(g):
-    fault(g, "COMMAND", "incr*", "TIMES", 1, "STALL", 5000)
-    one, other = connect(), connect()
-    answer = later(lambda: one.incr("n"))
-    struck(g)
-    waiting = later(lambda: other.set("k", "1"))
-    keylatch(g, "CLOCK", "ADVANCE", 5000)
-    assert answer() == 1 and waiting() is True
-
-
-def expire_first(g):
-    g.set("lock", "t", px=60000)
-    fault(g, "KEY", "lock", "COMMAND", "eval*", "EXPIRE-FIRST")
-    assert connect().eval(RELEASE, 1, "lock", "t") == 0
-    assert g.exists("lock") == 0
 
 
 def rules(g):
@@ -233,7 +161,7 @@ def redlock():
 def main():
     governor = connect()
     keylatch(governor, "CLOCK", "FREEZE", NOW)
-    parts = [clock, expired_in_order, seed, error, drop, hang, truncate, split, delay, stall, expire_first, rules, locks_are_seen]
+    parts = [clock, expired_in_order, seed, error, split, rules, locks_are_seen]
     for part in parts:
         fresh(governor)
         part(governor)

@@ -1,6 +1,6 @@
-//! The test double over the wire: each subcommand of KEYLATCH that moves time or makes faults, each
-//! fault, and Redlock over five servers, by redis-py (`double.py`). Not here: each fault's own bytes
-//! (`faults`), what goes wrong with locks (`failures`), the findings (`findings`).
+//! The test double over the wire: each subcommand of KEYLATCH that moves time or makes faults, and
+//! Redlock over five servers, by redis-py (`double.py`). Not here: each fault's own bytes (`faults`) and
+//! as redis-py sees it, what goes wrong with locks (`failures`), the findings (`findings`).
 
 use std::path::Path;
 use std::process::Command;

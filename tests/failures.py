@@ -1,5 +1,5 @@
-"""Each fault by redis-py, over the wire, against the server on loopback at the port given, whose clock
-stands. Exit status 0 when all is as it should be."""
+"""Each fault by redis-py in both protocols, over the wire, against the server on loopback at the port
+given, whose clock stands. Exit status 0 when all is as it should be."""
 import sys
 import threading
 
@@ -9,11 +9,13 @@ from redis.retry import Retry
 
 PORT = int(sys.argv[1])
 TTL = 10_000
+protocol = 2
 
 
 def connect(timeout=20):
     """A client that tries nothing twice by itself: a fault is to be seen."""
-    return redis.Redis(port=PORT, decode_responses=True, socket_timeout=timeout, retry=Retry(NoBackoff(), 0))
+    once = Retry(NoBackoff(), 0)
+    return redis.Redis(port=PORT, protocol=protocol, decode_responses=True, socket_timeout=timeout, retry=once)
 
 
 governor = connect()
@@ -150,8 +152,9 @@ def test_a_release_that_arrives_late():
     fails(redis.exceptions.LockNotOwnedError, lock.release)
 
 
-for name, test in list(globals().items()):
-    if name.startswith("test_"):
+tests = [test for name, test in globals().items() if name.startswith("test_")]
+for protocol in (2, 3):
+    for test in tests:
         keylatch("RESET")
         test()
-        print("ok", name)
+        print("ok", protocol, test.__name__)

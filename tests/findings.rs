@@ -2,12 +2,15 @@
 //! --deny-findings`, mistakes that are found, and the report in a browser. Not here: each mistake's
 //! many faces, on a clock in memory (src/command/locks_tests.rs).
 
+mod browser;
 mod common;
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use browser::Page;
 use common::{Client, wait};
 use keylatch::{Mistake, Server, What};
 
@@ -148,8 +151,11 @@ fn nodes_redlock_raises_nothing() {
     assert_eq!(code, 0, "{said}");
 }
 
-/// The browser, if there is one.
-fn chromium() -> Option<PathBuf> {
+/// Browsers are large: one at a time.
+static BROWSER: Mutex<()> = Mutex::new(());
+
+/// The browser, if there is one, for as long as the second value is kept.
+fn chromium() -> Option<(PathBuf, MutexGuard<'static, ()>)> {
     let named = std::env::var_os("KEYLATCH_TEST_CHROMIUM").map(PathBuf::from);
     let paths = std::env::var_os("PATH").unwrap_or_default();
     let found = named.or_else(|| {
@@ -158,7 +164,7 @@ fn chromium() -> Option<PathBuf> {
     if found.is_none() {
         eprintln!("!!! there is no chromium: the page of the locks is not looked at in a browser");
     }
-    found
+    found.map(|path| (path, BROWSER.lock().unwrap_or_else(PoisonError::into_inner)))
 }
 
 /// The page as the browser has it once its script has run.
@@ -226,7 +232,7 @@ fn the_report_in_a_browser() {
         }
         assert_eq!(page.matches("</script>").count(), 2, "{}", path.display());
     }
-    let Some(chromium) = chromium() else { return };
+    let Some((chromium, _alone)) = chromium() else { return };
     for (keys, rounds, path) in pages {
         let dom = dump(&chromium, &path);
         let bars = numbers(&dom, "data-bars");
@@ -240,6 +246,143 @@ fn the_report_in_a_browser() {
     assert_eq!((numbers(&dom, "data-bars"), numbers(&dom, "data-marks")), (vec![1], vec![1]));
     assert_eq!(dom.matches("class=\"finding\"").count(), 1);
     assert!(dom.contains("no-deadline") && dom.contains("\\xff\\x00"));
+}
+
+/// The two ends of what the page says that it shows, seconds from the first event on.
+fn shown_seconds(page: &mut Page) -> (f64, f64) {
+    let text = page.text("document.getElementById('span').innerText");
+    let seconds = |text: &str| {
+        let words: Vec<&str> = text.trim_start_matches('+').split(' ').collect();
+        let parts = words.chunks(2).map(|part| {
+            let unit = [("ms", 0.001), ("s", 1.0), ("min", 60.0)].iter().find(|(unit, _)| *unit == part[1]);
+            part[0].parse::<f64>().expect("a number") * unit.expect("a unit").1
+        });
+        parts.sum::<f64>()
+    };
+    let (from, to) = text.split_once(" … ").unwrap_or_else(|| panic!("two ends in {text}"));
+    (seconds(from), seconds(to))
+}
+
+/// The words under the axis.
+fn axis(page: &mut Page) -> Vec<String> {
+    let labels = page.text("document.getElementById('axis').getAttribute('aria-label')");
+    labels.split(", ").map(str::to_owned).collect()
+}
+
+/// What is under the mouse, line by line; nothing where the box is not shown.
+fn tip(page: &mut Page) -> Vec<String> {
+    let script = "(box => getComputedStyle(box).display === 'none' ? '' : \
+                  [...box.children].map(line => line.innerText.trim()).join('\\n'))(document.getElementById('tip'))";
+    page.text(script).lines().map(str::to_owned).collect()
+}
+
+/// Hovering tells what is under the mouse; dragging, the keys and the buttons change the time that is shown.
+#[test]
+fn the_report_answers_mouse_and_keys() {
+    let Some((chromium, _alone)) = chromium() else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let path = dir.path().join("locks.html");
+    let server = Server::builder().frozen_at(1_700_000_000_000).lock_report(&path).start().expect("a server");
+    let [mut a, mut b] = [(); 2].map(|()| Client::connect(server.addr().port()));
+    a.say("CLIENT SETNAME checkout-1");
+    b.say("CLIENT SETNAME checkout-2");
+    let at = |client: &mut Client, second: i64, line: &str| {
+        server.clock().set(1_700_000_000_000 + second * 1000);
+        client.say(line)
+    };
+    assert_eq!(at(&mut a, 0, "SET lock:a token-1 NX PX 60000"), "+OK");
+    assert_eq!(at(&mut b, 20, "SET lock:a token-2 NX PX 60000"), "$-1");
+    assert_eq!(at(&mut a, 40, "SET lock:a token-1 IFEQ token-1 PX 60000"), "+OK");
+    assert_eq!(at(&mut a, 70, "DELIFEQ lock:a token-1"), ":1");
+    assert_eq!(at(&mut b, 80, "SET lock:a token-3 NX PX 60000"), "+OK");
+    assert_eq!(at(&mut b, 100, "DEL lock:a"), ":1");
+    drop(server);
+
+    let mut page = Page::open(&chromium, &path);
+    let lane = page.run("(({x, y, width, height}) => [x, y, width, height])(document.querySelector('.lane').getBoundingClientRect())");
+    let [x, y, width, height] = [0, 1, 2, 3].map(|i| lane[i].as_f64().expect("a number"));
+    // A fiftieth of the time is left free on either side.
+    let place = |second: f64| (x + (second + 2.0) / 104.0 * width, y + height / 2.0);
+    let drawn = |page: &mut Page| page.text("document.querySelector('.lane canvas').toDataURL()");
+    assert!(tip(&mut page).is_empty());
+    page.hover(place(10.0));
+    let said = tip(&mut page);
+    assert!(said[0].starts_with("lock:a +") && said[0].ends_with(" s"), "{said:?}");
+    assert!(
+        said[1].starts_with("held by client ") && said[1].contains("(checkout-1), 127.0.0.1:"),
+        "{said:?}"
+    );
+    assert_eq!(said[2..4], ["token token-1", "from +0 ms for 1 min 10 s, then released"]);
+    assert_eq!(said[4], "2023-11-14 22:13:20.000");
+    assert_eq!(
+        said[5..],
+        ["deadline +1 min 40 s", "1 renewals, 1 refused meanwhile", "SET lock:a token-1 NX PX 60000",]
+    );
+    page.hover(place(20.0));
+    let said = tip(&mut page).join("\n");
+    assert!(said.contains("\nrefused +20 s by client ") && said.ends_with(", token token-2"), "{said}");
+    page.hover(place(40.0));
+    assert!(tip(&mut page).join("\n").contains("\nrenewed +40 s by client "));
+    page.hover(place(75.0));
+    assert_eq!(tip(&mut page).len(), 1, "nobody held it then");
+    page.hover(place(100.0));
+    let said = tip(&mut page).join("\n");
+    assert!(said.contains("token token-3\n") && said.contains("\n⚑ bare-delete client "), "{said}");
+    page.hover((x + 10.0, y + 10.0 * height));
+    assert!(tip(&mut page).is_empty());
+
+    let (from, to) = shown_seconds(&mut page);
+    assert_eq!((from, to.round()), (0.0, 102.0));
+    let (all, all_drawn) = (axis(&mut page), drawn(&mut page));
+    assert_eq!((all[0].as_str(), all.contains(&"1 min 40 s".to_owned())), ("0", true), "{all:?}");
+    page.drag(place(20.0), place(60.0));
+    let (from, to) = shown_seconds(&mut page);
+    assert!((from - 20.0).abs() < 0.5 && (to - 60.0).abs() < 0.5, "{from} to {to}");
+    let part = axis(&mut page);
+    assert!(part.contains(&"30 s".to_owned()) && !part.contains(&"0".to_owned()), "{part:?}");
+    assert_ne!(drawn(&mut page), all_drawn);
+    // The same place of the window is another time now.
+    page.hover((x + width / 2.0, y + height / 2.0));
+    assert!(tip(&mut page).join("\n").contains("\nrenewed +40 s by client "));
+    page.press("+");
+    let (from, to) = shown_seconds(&mut page);
+    assert!((to - from - 24.0).abs() < 0.5 && (from - 28.0).abs() < 0.5, "{from} to {to}");
+    page.press("-");
+    page.press("-");
+    assert!(shown_seconds(&mut page).1 > 60.5);
+    page.press("0");
+    assert_eq!((axis(&mut page), drawn(&mut page)), (all, all_drawn));
+    let button =
+        page.run("(({x, y}) => [x + 4, y + 4])(document.getElementById('in').getBoundingClientRect())");
+    let button = (button[0].as_f64().expect("a number"), button[1].as_f64().expect("a number"));
+    page.drag(button, button);
+    let (from, to) = shown_seconds(&mut page);
+    assert!((from - 24.0).abs() < 0.5 && (to - 76.0).abs() < 0.5, "{from} to {to}");
+}
+
+/// Time begins with the first event, and where there is none there is no time.
+#[test]
+fn the_report_of_next_to_nothing() {
+    let Some((chromium, _alone)) = chromium() else { return };
+    let dir = tempfile::tempdir().expect("a directory");
+    let [none, one] = ["none.html", "one.html"].map(|name| dir.path().join(name));
+    for (path, line) in [(&none, "PING"), (&one, "SET lock:a token NX PX 1000")] {
+        let server =
+            Server::builder().frozen_at(1_700_000_000_000).lock_report(path).start().expect("a server");
+        Client::connect(server.addr().port()).say(line);
+    }
+    let visible = |page: &mut Page, id: &str| {
+        page.run(&format!("document.getElementById('{id}').getClientRects().length > 0")) == true
+    };
+    let mut page = Page::open(&chromium, &none);
+    assert!(page.text("document.body.innerText").contains("No lock was taken."));
+    for id in ["axis", "overview", "tools", "legend"] {
+        assert!(!visible(&mut page, id), "{id}");
+    }
+    let mut page = Page::open(&chromium, &one);
+    assert!(visible(&mut page, "axis") && !visible(&mut page, "empty"));
+    let labels = axis(&mut page);
+    assert!(labels[0] == "0" && labels.iter().all(|label| !label.contains('-')), "{labels:?}");
 }
 
 #[test]
