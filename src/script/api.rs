@@ -80,6 +80,10 @@ unsafe fn refusal(l: State, text: &str) {
     }
 }
 
+/// What `redis.call` says to no argument at all, and to one that is no text.
+pub(super) const NO_ARGUMENT: &str = "Please specify at least one argument for this redis lib call";
+pub(super) const BAD_ARGUMENT: &str = "Lua redis lib command arguments must be strings or integers";
+
 unsafe fn call(l: State) -> Answer {
     unsafe { if command(l) { Err(Raise) } else { Ok(1) } }
 }
@@ -94,7 +98,7 @@ unsafe fn take_arguments(l: State) -> bool {
     unsafe {
         let argc = ffi::lua_gettop(l);
         if argc == 0 {
-            refusal(l, "Please specify at least one argument for this redis lib call");
+            refusal(l, NO_ARGUMENT);
             return false;
         }
         for i in 1..=argc {
@@ -105,7 +109,7 @@ unsafe fn take_arguments(l: State) -> bool {
                     ffi::lua_replace(l, i);
                 }
                 _ => {
-                    refusal(l, "Lua redis lib command arguments must be strings or integers");
+                    refusal(l, BAD_ARGUMENT);
                     return false;
                 }
             }

@@ -1,6 +1,7 @@
 //! Compiled scripts by SHA1. Those that EVAL brought are dropped least recently used past a bound;
 //! those that SCRIPT LOAD brought stay. Not here: compiling and running (`host`).
 
+use super::plan::Plan;
 use ahash::RandomState;
 use std::collections::HashMap;
 use std::ffi::c_int;
@@ -26,6 +27,8 @@ pub(super) struct Script {
     pub flags: ScriptFlags,
     /// The compiled chunk's place in Lua's registry.
     pub reference: c_int,
+    /// How it runs without Lua, if it can.
+    pub plan: Option<Plan>,
     /// SCRIPT LOADed: never dropped.
     kept: bool,
     /// Neighbours in the order of use; only while not `kept`.
@@ -105,6 +108,7 @@ impl Cache {
         body: &[u8],
         flags: ScriptFlags,
         reference: c_int,
+        plan: Option<Plan>,
         kept: bool,
     ) -> (u32, Option<c_int>) {
         let mut dropped = None;
@@ -121,7 +125,8 @@ impl Cache {
             dropped = Some(old.reference);
         }
         self.bytes += body.len();
-        let script = Script { sha, body: body.into(), flags, reference, kept, newer: None, older: None };
+        let script =
+            Script { sha, body: body.into(), flags, reference, plan, kept, newer: None, older: None };
         let at = self.scripts.insert(script) as u32;
         self.index.insert(sha, at);
         if !kept {
@@ -176,17 +181,17 @@ mod tests {
     #[test]
     fn the_least_recently_used_goes_and_loaded_ones_stay() {
         let mut cache = Cache::new();
-        cache.add(sha(9_999), b"", ScriptFlags::default(), 0, true);
+        cache.add(sha(9_999), b"", ScriptFlags::default(), 0, None, true);
         for n in 0..EVAL_SCRIPTS_MAX {
-            assert_eq!(cache.add(sha(n), b"x", ScriptFlags::default(), n as c_int, false).1, None);
+            assert_eq!(cache.add(sha(n), b"x", ScriptFlags::default(), n as c_int, None, false).1, None);
         }
         cache.find(&sha(0));
-        assert_eq!(cache.add(sha(7_000), b"", ScriptFlags::default(), 0, false).1, Some(1));
+        assert_eq!(cache.add(sha(7_000), b"", ScriptFlags::default(), 0, None, false).1, Some(1));
         assert!(cache.has(&sha(0)) && !cache.has(&sha(1)) && cache.has(&sha(9_999)));
         let two = cache.find(&sha(2)).unwrap();
         cache.keep(two);
-        assert_eq!(cache.add(sha(7_001), b"", ScriptFlags::default(), 0, false).1, None);
-        assert_eq!(cache.add(sha(7_002), b"", ScriptFlags::default(), 0, false).1, Some(3));
+        assert_eq!(cache.add(sha(7_001), b"", ScriptFlags::default(), 0, None, false).1, None);
+        assert_eq!(cache.add(sha(7_002), b"", ScriptFlags::default(), 0, None, false).1, Some(3));
         assert_eq!(cache.len(), EVAL_SCRIPTS_MAX + 2);
         assert_eq!(cache.clear().len(), EVAL_SCRIPTS_MAX + 2);
         assert_eq!(cache.len(), 0);

@@ -242,7 +242,7 @@ pub(super) unsafe fn error_line(l: State) -> ErrorLine {
     }
 }
 
-fn one_line(text: &[u8]) -> Vec<u8> {
+pub(super) fn one_line(text: &[u8]) -> Vec<u8> {
     text.iter().map(|&b| if matches!(b, b'\r' | b'\n') { b' ' } else { b }).collect()
 }
 

@@ -4,7 +4,7 @@
 use super::api::misuse;
 use super::cache::ScriptFlags;
 use super::convert;
-use super::host::{Host, ScriptError, fill, load_chunk, push_list, slot};
+use super::host::{Host, ScriptError, fill, load_chunk, note_command, push_list, slot};
 use super::lua::{Answer, Mode, Raise, State, bytes, ffi, shared};
 use super::{Redis, Running, payload, sandbox, shebang};
 use crate::base::clock::Stopwatch;
@@ -143,7 +143,8 @@ impl Host {
         running.read_only = flags.no_writes;
         running.libraries = self.libraries.library_count();
         running.functions = self.libraries.function_count();
-        fill(running, flags, args);
+        fill(running, flags);
+        note_command(running, args);
         core.start()?;
         super::host::refuse_writer(flags, read_only)?;
         let rest = args.rest(3);

@@ -7,7 +7,7 @@ use super::convert::{self, ErrorLine};
 use super::functions::Libraries;
 use super::lua::{self, Answer, Mode, Raise, Shared, State, bytes, ffi, push, shared};
 use super::random::Rand48;
-use super::{Redis, Verdict, api, sandbox, shebang};
+use super::{Redis, Verdict, api, plan, plan_text, sandbox, shebang};
 use crate::base::clock::Stopwatch;
 use crate::base::error::CommandError;
 use crate::resp::{Args, Reply};
@@ -56,7 +56,7 @@ const SLOW_MICROS: u64 = 2000;
 /// Garbage that may pile up over short scripts before a full collection (about 0.1 ms of CPU).
 const GARBAGE_BYTES_MAX: usize = 1 << 20;
 /// A scratch buffer that is larger after a script is given back.
-const SCRATCH_BYTES_MAX: usize = 1 << 16;
+pub(super) const SCRATCH_BYTES_MAX: usize = 1 << 16;
 
 /// Positions on the main stack that are taken for good.
 pub(super) mod slot {
@@ -84,6 +84,10 @@ pub struct Host {
     /// What Lua held after the last full collection.
     live_bytes: usize,
     version: String,
+    /// For the runs of plans.
+    room: plan::Room,
+    /// Scripts that have a plan run by it. Tests compare both ways.
+    pub(super) by_plan: bool,
 }
 
 // SAFETY: the VM is reached through `&mut Host` alone, so by one thread at a time; nothing in it
@@ -113,7 +117,17 @@ impl Host {
         let live_bytes = shared.memory.used;
         let libraries = Libraries::default();
         let version = version.to_owned();
-        Host { l, shared, sayer, cache: Cache::new(), libraries, live_bytes, version }
+        Host {
+            l,
+            shared,
+            sayer,
+            cache: Cache::new(),
+            libraries,
+            live_bytes,
+            version,
+            room: plan::Room::default(),
+            by_plan: true,
+        }
     }
 
     /// EVAL, EVALSHA and their `_RO` forms: `args` is the whole command, of which `keys` keys
@@ -144,7 +158,7 @@ impl Host {
         running.name.push_str(std::str::from_utf8(&script.sha).unwrap_or_default());
         running.is_function = false;
         running.read_only = flags.no_writes;
-        fill(running, flags, args);
+        fill(running, flags);
         core.start()?;
         if flags.given {
             refuse_writer(flags, read_only)?;
@@ -152,6 +166,15 @@ impl Host {
         core.running().read_only |= read_only;
         let rest = args.rest(3);
         let (keys, argv) = rest.split_at(keys.min(rest.len()));
+        if let Some(plan) = &self.cache.get(at).plan {
+            return plan.run(core, &mut self.room, keys, argv, reply).map_err(|(mut error, line)| {
+                let mut digits = itoa::Buffer::new();
+                let line = digits.format(line).as_bytes();
+                add_place(&mut error.line, &core.running().name, b"@user_script", line);
+                error.into()
+            });
+        }
+        note_command(core.running(), args);
         // SAFETY: no cap is set and no script runs, so nothing raises; the stack is balanced by
         // `finish`.
         unsafe {
@@ -295,7 +318,8 @@ impl Host {
             }
             ffi::luaL_ref(l, ffi::LUA_REGISTRYINDEX)
         };
-        let (at, dropped) = self.cache.add(sha, body, flags, reference, kept);
+        let plan = if self.by_plan { plan_text::read(&body[shebang_len..]) } else { None };
+        let (at, dropped) = self.cache.add(sha, body, flags, reference, plan, kept);
         if let Some(dropped) = dropped {
             // SAFETY: the reference was luaL_ref's and nobody has it any more.
             unsafe { ffi::luaL_unref(l, ffi::LUA_REGISTRYINDEX, dropped) };
@@ -385,7 +409,7 @@ pub(super) fn refuse_writer(flags: ScriptFlags, read_only: bool) -> Result<(), C
 }
 
 /// Notes in `running` what is run and what it may do.
-pub(super) fn fill(running: &mut super::Running, flags: ScriptFlags, args: &Args<'_>) {
+pub(super) fn fill(running: &mut super::Running, flags: ScriptFlags) {
     running.has_flags = flags.given;
     running.allow_oom = flags.allow_oom;
     running.allow_cross_slot = flags.allow_cross_slot;
@@ -393,6 +417,10 @@ pub(super) fn fill(running: &mut super::Running, flags: ScriptFlags, args: &Args
     running.wrote = false;
     running.timed_out = false;
     running.kill = false;
+}
+
+/// Notes the whole command in `running`, for those who ask what runs so long.
+pub(super) fn note_command(running: &mut super::Running, args: &Args<'_>) {
     running.command.truncate(args.len());
     running.command.resize_with(args.len(), Vec::new);
     for (kept, arg) in running.command.iter_mut().zip(args.all()) {
@@ -451,11 +479,16 @@ unsafe fn script_error(l: State, name: &str) -> ScriptError {
         ffi::lua_getfield_(l, -1, c"source".as_ptr());
         ffi::lua_getfield_(l, -2, c"line".as_ptr());
         if let (Some(source), Some(line)) = (bytes(l, -2), bytes(l, -1)) {
-            let tail: [&[u8]; 7] = [b" script: ", name.as_bytes(), b", on ", source, b":", line, b"."];
-            tail.iter().for_each(|part| error.line.extend_from_slice(part));
+            add_place(&mut error.line, name, source, line);
         }
         error.into()
     }
+}
+
+/// Adds which script failed, and where.
+fn add_place(error: &mut Vec<u8>, name: &str, source: &[u8], line: &[u8]) {
+    let tail: [&[u8]; 7] = [b" script: ", name.as_bytes(), b", on ", source, b":", line, b"."];
+    tail.iter().for_each(|part| error.extend_from_slice(part));
 }
 
 /// Called every `HOOK_EVERY` instructions, more often while they take long; after a kill at each.

@@ -22,6 +22,10 @@ mod packing;
 mod packing_tests;
 mod patterns;
 mod payload;
+mod plan;
+#[cfg(test)]
+mod plan_tests;
+mod plan_text;
 mod random;
 mod sandbox;
 mod shebang;
