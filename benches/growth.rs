@@ -50,31 +50,59 @@ fn resident_mb() -> f64 {
     process::resident() as f64 / 1e6
 }
 
-/// Inserts up to `to` keys and says what each took: the longest, and how many took longer than what
-/// is aimed at.
+/// How long single steps took.
+#[derive(Default)]
+struct Steps {
+    count: u64,
+    total: u64,
+    longest: u64,
+    over_50_us: u64,
+    over_1_ms: u64,
+    over_2_ms: u64,
+}
+
+impl Steps {
+    fn measure(count: u64, mut step: impl FnMut(u64)) -> Steps {
+        let mut steps = Steps { count, ..Steps::default() };
+        let mut before = cpu_nanos();
+        for n in 0..count {
+            step(n);
+            let after = cpu_nanos();
+            let took = after - before;
+            before = after;
+            steps.total += took;
+            steps.longest = took.max(steps.longest);
+            steps.over_50_us += u64::from(took > 50_000);
+            steps.over_1_ms += u64::from(took > 1_000_000);
+            steps.over_2_ms += u64::from(took > 2_000_000);
+        }
+        steps
+    }
+
+    fn say(&self, what: &str) {
+        println!(
+            "{what}: {} ns each, longest {} us; over 50 us: {} ({:.5} %, {:.0} a second), over 1 ms: {}, over 2 ms: {}",
+            self.total / self.count.max(1),
+            self.longest / 1000,
+            self.over_50_us,
+            self.over_50_us as f64 * 100.0 / self.count as f64,
+            self.over_50_us as f64 * 1e9 / self.total as f64,
+            self.over_1_ms,
+            self.over_2_ms,
+        );
+    }
+}
+
+/// Inserts up to `to` keys and says what each took; then what the clock alone says of a loop that does
+/// nothing, for as long: the machine's own interruptions count as CPU time too.
 fn grow(db: &mut Db, to: u64) {
-    let (mut longest, mut over_50_us, mut over_1_ms, mut over_2_ms) = (0, 0u64, 0u64, 0u64);
     let from = db.len() as u64;
     let mut key = Vec::with_capacity(64);
-    let start = cpu_nanos();
-    let mut before = start;
-    for n in from..to {
-        put(db, &mut key, n);
-        let after = cpu_nanos();
-        let took = after - before;
-        before = after;
-        longest = took.max(longest);
-        over_50_us += u64::from(took > 50_000);
-        over_1_ms += u64::from(took > 1_000_000);
-        over_2_ms += u64::from(took > 2_000_000);
-    }
-    let each = (before - start) / (to - from);
-    println!(
-        "inserts {from} to {to}: {each} ns each, longest {} us; over 50 us: {over_50_us} ({:.5} %), \
-         over 1 ms: {over_1_ms}, over 2 ms: {over_2_ms}",
-        longest / 1000,
-        over_50_us as f64 * 100.0 / (to - from) as f64,
-    );
+    let inserts = Steps::measure(to - from, |n| put(db, &mut key, from + n));
+    inserts.say(&format!("inserts {from} to {to}"));
+    let probe = Steps::measure(100_000, |_| ());
+    let nothing = Steps::measure(inserts.total * probe.count / probe.total.max(1), |_| ());
+    nothing.say("as long, with nothing done");
 }
 
 fn main() {
