@@ -309,6 +309,13 @@ impl Side {
                 }
             }
         }
+        let ends = &name[..] == b"CLIENT" && step.args[1].eq_ignore_ascii_case(b"UNPAUSE");
+        if ends
+            && said[own].replies.first().is_some_and(|reply| reply == b"+OK\r\n")
+            && !self.held.contains(&true)
+        {
+            self.paused = false;
+        }
         for (said, held) in said.iter_mut().zip(&self.held) {
             if *held {
                 said.replies.push(b"(held)".to_vec());
