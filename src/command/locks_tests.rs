@@ -300,6 +300,7 @@ fn overrun() {
         "DELEX lock",
         "EVAL $RENEW 1 lock one 100",
         "SET lock one IFEQ one PX 100",
+        "SET lock one XX PX 100",
     ] {
         finds(&format!("{lost}A> {late}"), &["overrun lock"]);
     }
@@ -323,6 +324,7 @@ fn overrun() {
     );
     // Expired and taken anew by the same client: it holds it.
     is_right(&format!("{lost}A> SET lock two NX PX 100\nA> DELIFEQ lock two"));
+    is_right(&format!("{lost}A> SET lock new XX PX 100\nA> MSETEX 1 lock new XX PX 100"));
     is_right(&format!("{lost}A> GET lock\nB> SET lock two NX PX 100\nB> DELIFEQ lock two"));
 }
 

@@ -491,7 +491,8 @@ impl Step<'_> {
             (false, None) => {
                 let meant = match part {
                     LockPart::Remove | LockPart::RemoveIf | LockPart::Renew => true,
-                    LockPart::Store => self.options.equal,
+                    // With XX or its like it was to renew what is there.
+                    LockPart::Store => self.options.equal || self.options.other,
                     _ => false,
                 };
                 (meant && book.find(db, key).is_some()).then_some(Did::Missed)
