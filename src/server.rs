@@ -158,7 +158,7 @@ fn is_missing(error: &io::Error) -> bool {
 pub fn runtime() -> io::Result<LocalRuntime> {
     // The driver is asked for new events when the run queue is empty; a long queue may hold it off
     // for a bounded number of polls.
-    Builder::new_current_thread().enable_all().event_interval(256).build_local(LocalOptions::default())
+    Builder::new_current_thread().enable_all().event_interval(64).build_local(LocalOptions::default())
 }
 
 /// What became of the lock report at the end.
@@ -240,7 +240,7 @@ async fn drain(shared: &Rc<Shared>) {
     for _ in 0..100 {
         let owing = {
             let mut engine = shared.engine.borrow_mut();
-            engine.core().clients.iter().any(|(_, session)| !session.pending().is_empty())
+            engine.core().clients.iter().any(|(_, session)| !session.outbox.is_empty())
         };
         if !owing {
             break;

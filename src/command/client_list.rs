@@ -43,7 +43,7 @@ fn line(core: &Core, at: usize, now: UnixMs) -> Vec<u8> {
     let session = core.clients.get(at);
     let listens = |kind| core.pubsub.count(at, kind);
     let command = session.last_command.map_or("NULL", |id| core.table.get(id).full_name.as_str());
-    let waiting = session.pending().len();
+    let outbox = &session.outbox;
     let mut flags = String::new();
     let mut flag = |set: bool, letter| {
         if set {
@@ -70,7 +70,7 @@ fn line(core: &Core, at: usize, now: UnixMs) -> Vec<u8> {
     }
     let queued = session.queue.as_ref().map_or(-1, |queue| queue.commands.len() as i64);
     let queued_bytes = session.queue.as_ref().map_or(0, |queue| queue.bytes);
-    let total = size_of::<Session>() + session.outbox.capacity() + session.input_len + queued_bytes;
+    let total = size_of::<Session>() + outbox.memory() + session.input_len + queued_bytes;
     let mut line =
         format!("id={} addr={} laddr={} fd={} name=", session.id, session.addr, session.laddr, session.fd)
             .into_bytes();
@@ -78,7 +78,7 @@ fn line(core: &Core, at: usize, now: UnixMs) -> Vec<u8> {
     line.extend_from_slice(
         format!(
             " age={} idle={} flags={flags} db={} sub={} psub={} ssub={} multi={queued} qbuf={} qbuf-free=0 \
-             argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl=0 oll={} omem={waiting} tot-mem={total} \
+             argv-mem=0 multi-mem={queued_bytes} rbs=0 rbp=0 obl={} oll={} omem={} tot-mem={total} \
              events={} cmd={command} user=default redir={} resp={} lib-name=",
             now.since(session.connected_at).max(0) / 1000,
             now.since(session.active_at).max(0) / 1000,
@@ -87,8 +87,10 @@ fn line(core: &Core, at: usize, now: UnixMs) -> Vec<u8> {
             listens(Listening::Pattern),
             listens(Listening::Shard),
             session.input_len,
-            usize::from(waiting > 0),
-            if waiting > 0 { "rw" } else { "r" },
+            outbox.flat_len(),
+            outbox.piece_count(),
+            outbox.piece_memory(),
+            if outbox.is_empty() { "r" } else { "rw" },
             super::tracking::redirect(tracker),
             if session.protocol == Protocol::Resp3 { 3 } else { 2 },
         )

@@ -78,9 +78,8 @@ impl Room {
         core.broadcast_changes();
         core.clients.take_woken();
         for (&letter, &place) in &self.places {
-            let pending = core.clients.get(place).pending().to_vec();
-            core.clients.wrote(place, pending.len());
-            said.entry(letter).or_default().extend(pending);
+            let sent = core.clients.get_mut(place).outbox.take();
+            said.entry(letter).or_default().extend(sent);
         }
     }
 

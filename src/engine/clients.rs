@@ -3,6 +3,7 @@
 use super::session::{Closing, Session};
 use crate::base::clock::UnixMs;
 use std::collections::HashMap;
+use std::rc::Rc;
 
 /// Who is connected.
 #[derive(Default)]
@@ -100,31 +101,28 @@ impl Clients {
 
     /// Sends `bytes` to the client at `at`, beside its own replies.
     pub fn send(&mut self, at: usize, bytes: &[u8]) {
-        if self.running == Some(at) {
-            self.pushes.extend_from_slice(bytes);
-        } else if !self.sessions[at].mark.as_mut().is_some_and(|mark| mark.takes(bytes)) {
-            self.owe(at, bytes);
+        if !self.keeps_back(at, bytes) {
+            self.sessions[at].outbox.add(bytes);
             self.wake(at);
         }
     }
 
-    /// Adds what the socket of the client at `at` did not take to its outbox.
-    pub fn owe(&mut self, at: usize, bytes: &[u8]) {
-        self.sessions[at].outbox.extend_from_slice(bytes);
+    /// The same with what others are sent too.
+    pub fn send_shared(&mut self, at: usize, bytes: &Rc<Vec<u8>>) {
+        if !self.keeps_back(at, bytes) {
+            self.sessions[at].outbox.add_shared(bytes);
+            self.wake(at);
+        }
     }
 
-    /// `n` bytes of the outbox have been written.
-    pub fn wrote(&mut self, at: usize, n: usize) {
-        let session = &mut self.sessions[at];
-        session.sent += n;
-        session.bytes_out += n as u64;
-        if session.sent == session.outbox.len() {
-            session.outbox = Vec::new();
-            session.sent = 0;
-        } else if session.sent > session.outbox.len() / 2 {
-            session.outbox.drain(..session.sent);
-            session.sent = 0;
+    /// Takes `bytes` over if their time has not come: behind the reply of the command that runs, or
+    /// at the end of a fault.
+    fn keeps_back(&mut self, at: usize, bytes: &[u8]) -> bool {
+        if self.running == Some(at) {
+            self.pushes.extend_from_slice(bytes);
+            return true;
         }
+        self.sessions[at].mark.as_mut().is_some_and(|mark| mark.takes(bytes))
     }
 
     /// The client at `at` begins a request; returns whose was running (a script's caller).

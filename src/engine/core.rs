@@ -576,7 +576,7 @@ impl Core {
         let limits = &self.config.client_output_buffer_limit;
         let session = self.clients.get_mut(client);
         let limit = if session.subscriptions > 0 { limits.pubsub } else { limits.normal };
-        let waiting = session.pending().len() as u64;
+        let waiting = session.outbox.piece_memory() as u64;
         let past_soft = limit.soft > 0 && waiting >= limit.soft;
         let since = *session.soft_limit_since.get_or_insert(now);
         if !past_soft {

@@ -11,7 +11,7 @@ use crate::base::memory;
 pub struct ClientFigures {
     /// The longest request in the making, bytes.
     pub largest_input: usize,
-    /// The longest output that is waiting, bytes.
+    /// The largest output that is waiting, as its limits count it, bytes.
     pub largest_output: usize,
     pub blocked: usize,
     pub blocked_with_timeout: usize,
@@ -55,13 +55,12 @@ impl Core {
         let mut figures =
             ClientFigures { tracking: self.tracking.client_count(), ..ClientFigures::default() };
         for (_, session) in self.clients.iter() {
-            let pending = session.pending().len();
             figures.largest_input = figures.largest_input.max(session.input_len);
-            figures.largest_output = figures.largest_output.max(pending);
+            figures.largest_output = figures.largest_output.max(session.outbox.piece_memory());
             figures.blocked += usize::from(session.waits());
             let timed = matches!(session.wait, Some(Wait::Replicas { until: Some(_), .. }));
             figures.blocked_with_timeout += usize::from(timed);
-            figures.buffers += (session.input_len + session.outbox.capacity()) as u64;
+            figures.buffers += (session.input_len + session.outbox.memory()) as u64;
         }
         figures
     }

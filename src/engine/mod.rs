@@ -12,6 +12,7 @@ pub mod keys;
 pub mod latency;
 pub mod locks;
 pub mod monitor;
+pub mod outbox;
 pub mod pubsub;
 pub mod reconfigure;
 pub mod reset;

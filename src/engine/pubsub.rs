@@ -136,22 +136,22 @@ impl PubSub {
 /// A message in both protocols, each written when the first listener speaks it.
 struct Parcel<'a> {
     words: &'a [&'a [u8]],
-    written: [Vec<u8>; 2],
+    written: [Option<Rc<Vec<u8>>>; 2],
 }
 
 impl<'a> Parcel<'a> {
     fn new(words: &'a [&'a [u8]]) -> Self {
-        Parcel { words, written: [Vec::new(), Vec::new()] }
+        Parcel { words, written: [None, None] }
     }
 
-    fn bytes(&mut self, protocol: Protocol) -> &[u8] {
-        let out = &mut self.written[usize::from(protocol == Protocol::Resp3)];
-        if out.is_empty() {
-            let mut writer = RespWriter::new(out, protocol);
+    fn bytes(&mut self, protocol: Protocol) -> &Rc<Vec<u8>> {
+        self.written[usize::from(protocol == Protocol::Resp3)].get_or_insert_with(|| {
+            let mut out = Vec::new();
+            let mut writer = RespWriter::new(&mut out, protocol);
             writer.push(self.words.len());
             self.words.iter().for_each(|word| writer.bulk(word));
-        }
-        out
+            Rc::new(out)
+        })
     }
 }
 
@@ -161,6 +161,14 @@ impl Core {
     pub fn push(&mut self, client: usize, bytes: &[u8]) {
         if !self.clients.is_going(client) {
             self.clients.send(client, bytes);
+            self.check_output(client);
+        }
+    }
+
+    /// The same with what others are sent too.
+    fn push_shared(&mut self, client: usize, bytes: &Rc<Vec<u8>>) {
+        if !self.clients.is_going(client) {
+            self.clients.send_shared(client, bytes);
             self.check_output(client);
         }
     }
@@ -196,7 +204,7 @@ impl Core {
         let mut parcel = Parcel::new(words);
         for &client in &listeners {
             let protocol = self.clients.get(client).protocol;
-            self.push(client, parcel.bytes(protocol));
+            self.push_shared(client, parcel.bytes(protocol));
         }
         listeners.len()
     }

@@ -2,6 +2,7 @@
 //! (`clients`).
 
 use super::blocking::Wait;
+use super::outbox::Outbox;
 use super::spec::Flags;
 use super::striking::Mark;
 use super::tracking::Tracker;
@@ -101,9 +102,7 @@ pub struct Session {
     pub woken: bool,
     /// Bytes for this client that did not come out of its own command: pushes, and what the
     /// socket did not take yet.
-    pub outbox: Vec<u8>,
-    /// How much of the front of `outbox` has been written.
-    pub sent: usize,
+    pub outbox: Outbox,
     /// Bytes received and not yet parsed (for CLIENT LIST).
     pub input_len: usize,
     pub bytes_in: u64,
@@ -146,8 +145,7 @@ impl Session {
             wait: None,
             mark: None,
             woken: false,
-            outbox: Vec::new(),
-            sent: 0,
+            outbox: Outbox::default(),
             input_len: 0,
             bytes_in: 0,
             bytes_out: 0,
@@ -159,10 +157,5 @@ impl Session {
     /// Whether the client is blocked or paused: its requests wait.
     pub fn waits(&self) -> bool {
         self.wait.is_some()
-    }
-
-    /// What waits to be written.
-    pub fn pending(&self) -> &[u8] {
-        &self.outbox[self.sent..]
     }
 }

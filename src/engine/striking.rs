@@ -440,7 +440,7 @@ impl Core {
             Some(Mark::Held(held)) if held.len() > due => {
                 let rest = held.split_off(due);
                 let piece = std::mem::replace(held, rest);
-                self.clients.owe(client, &piece);
+                session.outbox.add(&piece);
                 self.clients.wake(client);
             }
             _ => self.end_fault(client),

@@ -4,14 +4,16 @@
 use super::batch::{self, Batch, End};
 use super::socket::Stream;
 use super::{READ_SIZE, Shared};
+use crate::engine::outbox::Outbox;
 use crate::engine::session::Closing;
 use crate::engine::{Door, Flow};
 use crate::resp::request::{Limits, Parser};
 use crate::resp::{Args, Reply};
+use smallvec::SmallVec;
 use std::cell::RefCell;
 use std::future::Future;
-use std::io;
-use std::pin::Pin;
+use std::io::{self, IoSlice};
+use std::pin::{Pin, pin};
 use std::rc::Rc;
 use std::task::{Context, Poll, Waker, ready};
 use tokio::io::unix::AsyncFd;
@@ -19,8 +21,16 @@ use tokio::io::unix::AsyncFd;
 /// Requests that one connection may run before others get their turn.
 const SHARE: usize = 1024;
 
-/// Bytes of replies that one connection may have made before others get their turn.
+/// Bytes of replies that one connection may have made, or of requests that it may have sent, before
+/// others get their turn.
 const SHARE_BYTES: usize = 256 * 1024;
+
+/// Bytes of its outbox that one connection may write before others get their turn: few, since all
+/// subscribers of a channel have as many to write at once.
+const WRITE_SHARE: usize = 64 * 1024;
+
+/// How many runs of the outbox go into one write.
+const RUNS: usize = 16;
 
 /// From so many requests on it pays to bring their keys into the cache first.
 const WARM_FROM: usize = 4;
@@ -47,6 +57,8 @@ pub struct State {
     parser: Parser,
     /// `input` may hold a whole request: the share was used up, or the client waited.
     ready: bool,
+    /// Bytes read since the others had their turn.
+    read: usize,
     /// The peer has closed, or the protocol is broken: nothing more is read.
     deaf: bool,
 }
@@ -79,6 +91,7 @@ impl Conn {
             let mut buffer = shared.take_read_buffer();
             let read = stream.read(&mut buffer);
             if let Ok(n @ 1..) = read {
+                state.read += n;
                 self.count_input(door, n, n);
                 let used = self.run(state, door, shared, &buffer[..n]);
                 state.input.extend_from_slice(&buffer[used..n]);
@@ -93,6 +106,7 @@ impl Conn {
         let read = stream.read(&mut state.input[len..]);
         state.input.truncate(len + read.as_ref().copied().unwrap_or(0));
         if let Ok(n @ 1..) = read {
+            state.read += n;
             self.count_input(door, n, len - state.start + n);
             self.run_input(state, door, shared);
         }
@@ -229,7 +243,7 @@ impl Conn {
                 }
             }
         }
-        self.write(door, &out);
+        self.write(door, &mut out);
         shared.give_out_buffer(out);
         used
     }
@@ -241,14 +255,14 @@ impl Conn {
     }
 
     /// Writes `out` if nothing older waits; what the socket does not take waits in the outbox.
-    fn write(&self, door: &mut dyn Door, out: &[u8]) {
+    fn write(&self, door: &mut dyn Door, out: &mut Vec<u8>) {
         if out.is_empty() {
             return;
         }
         let core = door.core();
         let session = core.clients.get_mut(self.place);
         let mut written = 0;
-        if session.pending().is_empty() {
+        if session.outbox.is_empty() {
             match self.fd.get_ref().write(out) {
                 Ok(n) => written = n,
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
@@ -262,28 +276,57 @@ impl Conn {
             core.stats.writes += 1;
         }
         if written < out.len() {
-            core.clients.owe(self.place, &out[written..]);
+            session.outbox.add_buffer(out, written);
             core.check_output(self.place);
         }
     }
 
-    /// Writes what waits in the outbox, as far as the socket is ready for it.
-    fn flush(&self, cx: &mut Context<'_>, door: &mut dyn Door) -> io::Result<()> {
+    /// Writes what waits in the outbox, as far as the socket is ready for it. `Ok(true)`: the share
+    /// is used up before that.
+    fn flush(&self, cx: &mut Context<'_>, door: &mut dyn Door) -> io::Result<bool> {
+        let mut share = WRITE_SHARE;
         let core = door.core();
-        while !core.clients.get(self.place).pending().is_empty() {
-            let Poll::Ready(guard) = self.fd.poll_write_ready(cx) else { return Ok(()) };
+        let session = core.clients.get_mut(self.place);
+        while !session.outbox.is_empty() {
+            if share == 0 {
+                return Ok(true);
+            }
+            let Poll::Ready(guard) = self.fd.poll_write_ready(cx) else { return Ok(false) };
             let mut guard = guard?;
-            match self.fd.get_ref().write(core.clients.get(self.place).pending()) {
+            let written = self.fd.get_ref().write_runs(&first_runs(&session.outbox, share));
+            match written {
                 Ok(n) => {
                     core.stats.net_output += n as u64;
-                    core.clients.wrote(self.place, n);
+                    session.bytes_out += n as u64;
+                    session.outbox.wrote(n);
+                    share -= n;
                 }
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => guard.clear_ready(),
                 Err(error) => return Err(error),
             }
         }
-        Ok(())
+        Ok(false)
     }
+}
+
+/// What of `outbox` goes into one write, up to `room` bytes.
+fn first_runs(outbox: &Outbox, mut room: usize) -> SmallVec<[IoSlice<'_>; RUNS]> {
+    let runs = outbox.runs().take(RUNS).map_while(|run| {
+        let part = &run[..run.len().min(room)];
+        room -= part.len();
+        (!part.is_empty()).then(|| IoSlice::new(part))
+    });
+    runs.collect()
+}
+
+/// Has the task of `cx` run again once the event loop has looked for what is ready elsewhere. To
+/// wake it would not do: the loop looks only once in many tasks.
+fn after_the_others(cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    match pin!(tokio::task::yield_now()).poll(cx) {
+        Poll::Ready(()) => cx.waker().wake_by_ref(),
+        Poll::Pending => {}
+    }
+    Poll::Pending
 }
 
 /// The task that serves one connection until its end.
@@ -298,14 +341,18 @@ impl Task {
         let conn = &*self.conn;
         let mut engine = self.shared.engine.borrow_mut();
         let mut state = conn.state.borrow_mut();
+        state.read = 0;
         loop {
-            conn.flush(cx, &mut *engine)?;
+            let writes_on = conn.flush(cx, &mut *engine)?;
             let session = engine.core().clients.get(conn.place);
             match session.closing {
                 Closing::Now => return Poll::Ready(Ok(())),
-                Closing::AfterReply if session.pending().is_empty() => {
+                Closing::AfterReply if session.outbox.is_empty() => {
                     conn.fd.get_ref().finish();
                     return Poll::Ready(Ok(()));
+                }
+                Closing::AfterReply | Closing::No if writes_on || state.read >= SHARE_BYTES => {
+                    return after_the_others(cx);
                 }
                 Closing::AfterReply => return Poll::Pending,
                 Closing::No => {}
@@ -329,8 +376,7 @@ impl Task {
             self.shared.after_turn(&mut *engine);
             if state.ready && !engine.core().clients.get(conn.place).waits() {
                 // Its share is used up; the others come first.
-                cx.waker().wake_by_ref();
-                return Poll::Pending;
+                return after_the_others(cx);
             }
         }
     }

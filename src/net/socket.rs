@@ -2,7 +2,7 @@
 //! (tokio's `AsyncFd`) and what the bytes mean.
 
 use socket2::{Domain, SockAddr, Socket};
-use std::io::{self, Read, Write};
+use std::io::{self, IoSlice, Read, Write};
 use std::os::fd::{AsRawFd, RawFd};
 use tokio::io::Interest;
 use tokio::io::unix::AsyncFd;
@@ -25,6 +25,11 @@ impl Stream {
     /// Writes what the kernel takes.
     pub fn write(&self, bytes: &[u8]) -> io::Result<usize> {
         retry(|| (&self.0).write(bytes))
+    }
+
+    /// Writes what the kernel takes of `runs`, one behind the other.
+    pub fn write_runs(&self, runs: &[IoSlice<'_>]) -> io::Result<usize> {
+        retry(|| (&self.0).write_vectored(runs))
     }
 
     /// Says that nothing more will be written, then throws away what has come already: closing

@@ -13,6 +13,9 @@ pub enum Protocol {
     Resp3,
 }
 
+/// A string for which the buffer is made to fit, with what comes behind it.
+const LARGE: usize = 4096;
+
 /// Writes replies to the end of `out` in `protocol`.
 pub struct RespWriter<'a> {
     out: &'a mut Vec<u8>,
@@ -63,6 +66,10 @@ impl Reply for RespWriter<'_> {
     }
     fn bulk(&mut self, bytes: &[u8]) {
         self.header(b'$', bytes.len() as i64);
+        if bytes.len() >= LARGE {
+            // Else the line's end would double what was made to fit.
+            self.out.reserve(bytes.len() + 2);
+        }
         self.out.extend_from_slice(bytes);
         self.out.extend_from_slice(b"\r\n");
     }
