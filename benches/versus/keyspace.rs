@@ -9,7 +9,7 @@ use crate::Options;
 use crate::common::Server;
 use crate::common::resp::request;
 use crate::load::{Pinger, pipelined};
-use crate::measure::{cpu_ns, pair, resident, table};
+use crate::measure::{cpu_ns, pair, resident, row, table};
 
 const MIB: f64 = 1024.0 * 1024.0;
 
@@ -83,6 +83,17 @@ fn growth(options: &Options) {
     });
     pair(&format!("longest PING beside {count} inserts"), "ms", ours[0], theirs[0]);
     pair("99.9 % of those PINGs within", "ms", ours[1], theirs[1]);
+    // What the machine itself makes a PING wait while server and load take its cores.
+    let (busy, idle) = (Server::start(&[]), Server::start(&[]));
+    let pinger = Pinger::start(idle.port);
+    pipelined(busy.port, count, lock);
+    control("longest PING to an idle keylatch beside another that takes those inserts", &pinger.waits());
+}
+
+/// A row for what is not the server's doing: the longest of `waits`.
+fn control(name: &str, waits: &[f64]) {
+    let longest = waits.iter().copied().fold(0.0, f64::max);
+    row(&[name.to_owned(), format!("{longest:.2} ms"), "-".to_owned(), "-".to_owned()]);
 }
 
 fn storm(options: &Options) {
@@ -126,4 +137,8 @@ fn storm(options: &Options) {
     pair("99 % of them gone, after the last fell due", "s", ours[1], theirs[1]);
     pair("three quarters of their memory back, after the last fell due", "s", ours[2], theirs[2]);
     pair("CPU for all of it", "ms", ours[3], theirs[3]);
+    let idle = Server::start(&[]);
+    let pinger = Pinger::start(idle.port);
+    std::thread::sleep(Duration::from_secs(3));
+    control("longest PING to an idle keylatch in three seconds", &pinger.waits());
 }
