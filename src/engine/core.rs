@@ -30,7 +30,6 @@ use crate::resp::{Args, Protocol, Reply, RespWriter};
 use crate::script::{HostInfo, Running};
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A smaller database is in the cache anyway.
 const WARM_KEYS: usize = 4096;
@@ -551,44 +550,6 @@ impl Core {
             }
         }
         self.clients.end(before, out);
-    }
-
-    /// Whether anything is left for the cron to do: without, the process sleeps.
-    pub fn needs_cron(&self) -> bool {
-        !self.reaper.is_empty()
-            || self.keeps_data()
-            || !self.waiting.is_empty()
-            || self.config.timeout > 0
-            || (self.active_expire
-                && (0..self.keyspace.count()).any(|db| self.keyspace.db(db).volatile_len() > 0))
-    }
-
-    /// How long the cron may sleep; `None`: until something comes up.
-    pub fn next_tick(&self) -> Option<Duration> {
-        let period = Duration::from_micros(1_000_000 / u64::from(self.config.hz.max(1)));
-        self.needs_cron().then(|| self.until_next_deadline().map_or(period, |until| until.min(period)))
-    }
-
-    /// Ends `client` where more waits for it than its class may leave unread
-    /// (client-output-buffer-limit): at once past the hard limit, past the soft one after a while.
-    pub fn check_output(&mut self, client: usize) {
-        let now = self.now();
-        let limits = &self.config.client_output_buffer_limit;
-        let session = self.clients.get_mut(client);
-        let limit = if session.subscriptions > 0 { limits.pubsub } else { limits.normal };
-        let waiting = session.outbox.piece_memory() as u64;
-        let past_soft = limit.soft > 0 && waiting >= limit.soft;
-        let since = *session.soft_limit_since.get_or_insert(now);
-        if !past_soft {
-            session.soft_limit_since = None;
-        }
-        let for_too_long = past_soft && now.since(since) >= limit.soft_seconds as i64 * 1000;
-        if (limit.hard > 0 && waiting >= limit.hard) || for_too_long {
-            tracing::warn!(id = session.id, "Client closed for overcoming of output buffer limits.");
-            session.closing = Closing::Now;
-            self.clients.wake(client);
-            self.stats.output_limit_disconnections += 1;
-        }
     }
 
     /// The client's connection has ended; so has what it held.

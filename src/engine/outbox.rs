@@ -1,8 +1,10 @@
 //! `Outbox`: the bytes that a client is still to be sent. A flat buffer while they are few, then a
 //! list of pieces: what waits is never copied again however much comes behind it, and a piece goes
-//! back to the allocator as soon as it is written. Not here: the socket (`net`), and how much a
-//! client may leave unread (`Core::check_output`).
+//! back to the allocator as soon as it is written. And how much of it a client may leave unread. Not
+//! here: the socket (`net`).
 
+use super::core::Core;
+use super::session::Closing;
 use std::collections::VecDeque;
 use std::rc::Rc;
 
@@ -174,6 +176,30 @@ impl Outbox {
         let bytes = self.runs().collect::<Vec<_>>().concat();
         self.wrote(bytes.len());
         bytes
+    }
+}
+
+impl Core {
+    /// Ends `client` where more waits for it than its class may leave unread
+    /// (client-output-buffer-limit): at once past the hard limit, past the soft one after a while.
+    pub fn check_output(&mut self, client: usize) {
+        let now = self.now();
+        let limits = &self.config.client_output_buffer_limit;
+        let session = self.clients.get_mut(client);
+        let limit = if session.subscriptions > 0 { limits.pubsub } else { limits.normal };
+        let waiting = session.outbox.piece_memory() as u64;
+        let past_soft = limit.soft > 0 && waiting >= limit.soft;
+        let since = *session.soft_limit_since.get_or_insert(now);
+        if !past_soft {
+            session.soft_limit_since = None;
+        }
+        let for_too_long = past_soft && now.since(since) >= limit.soft_seconds as i64 * 1000;
+        if (limit.hard > 0 && waiting >= limit.hard) || for_too_long {
+            tracing::warn!(id = session.id, "Client closed for overcoming of output buffer limits.");
+            session.closing = Closing::Now;
+            self.clients.wake(client);
+            self.stats.output_limit_disconnections += 1;
+        }
     }
 }
 

@@ -5,11 +5,28 @@ use super::core::Core;
 use super::session::Closing;
 use crate::base::clock::Stopwatch;
 use crate::keyspace::expire::{self, Effort};
+use std::time::Duration;
 
 /// Entries of a flushed database that one slice drops.
 const REAP: usize = 2_000;
 
 impl Core {
+    /// Whether anything is left for the cron to do: without, the process sleeps.
+    pub fn needs_cron(&self) -> bool {
+        !self.reaper.is_empty()
+            || self.keeps_data()
+            || !self.waiting.is_empty()
+            || self.config.timeout > 0
+            || (self.active_expire
+                && (0..self.keyspace.count()).any(|db| self.keyspace.db(db).volatile_len() > 0))
+    }
+
+    /// How long the cron may sleep; `None`: until something comes up.
+    pub fn next_tick(&self) -> Option<Duration> {
+        let period = Duration::from_micros(1_000_000 / u64::from(self.config.hz.max(1)));
+        self.needs_cron().then(|| self.until_next_deadline().map_or(period, |until| until.min(period)))
+    }
+
     /// One slice of background work. Tells whether there is more to do at once.
     pub fn tick(&mut self) -> bool {
         self.begin_turn();
