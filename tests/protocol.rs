@@ -502,3 +502,18 @@ fn long_replies_come_whole_and_in_order() {
         assert_eq!(client.frame().as_deref(), Some(&b":300000\r\n"[..]));
     }
 }
+
+#[test]
+fn modules_are_refused_in_redis_s_words() {
+    let asked = inputs(&[
+        "MODULE LIST\r\n",
+        "MODULE LOAD /none.so\r\n",
+        "MODULE LOADEX /none.so CONFIG a b\r\n",
+        "MODULE UNLOAD none\r\n",
+        "MODULE UNLOAD\r\n",
+        "MULTI\r\nMODULE UNLOAD none\r\nEXEC\r\n",
+    ]);
+    for allowed in ["no", "yes", "local"] {
+        compare(&["--enable-module-command", allowed], &asked);
+    }
+}

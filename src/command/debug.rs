@@ -4,8 +4,10 @@
 use crate::base::clock::UnixMs;
 use crate::base::error::CommandError;
 use crate::base::number;
+use crate::config;
+use crate::engine::session::Session;
 use crate::engine::spec::{Arity, Context, Flags, Group, Handler, Outcome, Spec};
-use crate::keyspace::{Access, Encoding, Event, Slot, Ttl};
+use crate::keyspace::{Access, Db, Encoding, Event, Slot, Ttl};
 use crate::resp::{Args, Reply};
 use sha1::{Digest, Sha1};
 use std::time::Duration;
@@ -61,6 +63,24 @@ const SUBS: &[Sub] = &[
     },
     Sub { usage: "ERROR <string>", arguments: (1, 1), help: &["Answers this as an error."], run: error },
     Sub {
+        usage: "HTSTATS <dbid>",
+        arguments: (1, 1),
+        help: &["Tells how full a database's index is, and how many keys carry a deadline."],
+        run: htstats,
+    },
+    Sub {
+        usage: "HTSTATS-KEY <key>",
+        arguments: (1, 1),
+        help: &["Redis's look into a hash table, which no string is."],
+        run: htstats_key,
+    },
+    Sub {
+        usage: "LEAK <string>",
+        arguments: (1, 1),
+        help: &["Keeps these bytes for ever, out of anybody's reach."],
+        run: leak,
+    },
+    Sub {
         usage: "LISTPACK <key>",
         arguments: (1, 1),
         help: &["Redis's look into a packed list, which no string is."],
@@ -83,6 +103,12 @@ const SUBS: &[Sub] = &[
     Sub { usage: "OOM", arguments: (0, 0), help: &[], run: crash },
     Sub { usage: "SEGFAULT", arguments: (0, 0), help: &[], run: crash },
     Sub {
+        usage: "PAUSE-CRON <0|1>",
+        arguments: (1, 1),
+        help: &["1 stops what the server does by itself, 0 lets it go on."],
+        run: pause_cron,
+    },
+    Sub {
         usage: "POPULATE <count> [<prefix>] [<size>]",
         arguments: (1, 3),
         help: &[
@@ -99,6 +125,18 @@ const SUBS: &[Sub] = &[
             "attrib, push, verbatim, true, false.",
         ],
         run: protocol,
+    },
+    Sub {
+        usage: "QUICKLIST <key> [<0|1>]",
+        arguments: (1, 2),
+        help: &["Redis's look into a list, which no string is."],
+        run: quicklist,
+    },
+    Sub {
+        usage: "QUICKLIST-PACKED-THRESHOLD <size>",
+        arguments: (1, 1),
+        help: &["Looks whether Redis would take this size. There are no lists that it could change."],
+        run: quicklist_packed_threshold,
     },
     Sub {
         usage: "RELOAD [option ...]",
@@ -123,6 +161,12 @@ const SUBS: &[Sub] = &[
         arguments: (1, 1),
         help: &["Stops the whole server for so long; fractions are allowed."],
         run: sleep,
+    },
+    Sub {
+        usage: "STRUCTSIZE",
+        arguments: (0, 0),
+        help: &["Tells how many bytes some of the server's structures take."],
+        run: structsize,
     },
     Sub { usage: "HELP", arguments: (0, 0), help: &["Prints this help."], run: help },
 ];
@@ -215,6 +259,67 @@ fn existing(keys: &mut Access<'_>, args: &Args<'_>) -> Result<Slot, CommandError
 fn listpack(ctx: &mut Context<'_>, args: &Args<'_>, _reply: &mut dyn Reply) -> Answer {
     existing(&mut ctx.core.access(ctx.client), args)?;
     Err(CommandError::fixed("ERR Not a listpack encoded object."))
+}
+
+fn quicklist(ctx: &mut Context<'_>, args: &Args<'_>, _reply: &mut dyn Reply) -> Answer {
+    existing(&mut ctx.core.access(ctx.client), args)?;
+    Err(CommandError::fixed("ERR Not a quicklist encoded object."))
+}
+
+fn quicklist_packed_threshold(_: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    // The largest that Redis takes, its own room for a node left free.
+    const MOST: u64 = (1 << 32) - (1 << 20);
+    if config::memory(args.get(2)).is_none_or(|size| size > MOST) {
+        return Err(CommandError::fixed(
+            "ERR argument must be a memory value bigger than 1 and smaller than 4gb",
+        ));
+    }
+    reply.ok();
+    Ok(Outcome::Done)
+}
+
+fn htstats_key(ctx: &mut Context<'_>, args: &Args<'_>, _reply: &mut dyn Reply) -> Answer {
+    existing(&mut ctx.core.access(ctx.client), args)?;
+    Err(CommandError::fixed(
+        "ERR The value stored at the specified key is not represented using an hash table",
+    ))
+}
+
+fn htstats(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let number = number::parse_i64(args.get(2)).ok_or(CommandError::NotAnInteger)?;
+    let keyspace = &ctx.core.keyspace;
+    let index = usize::try_from(number).ok().filter(|&index| index < keyspace.count());
+    let db = keyspace.db(index.ok_or(CommandError::fixed("ERR Out of range database"))?);
+    let table = |room: usize, len: usize| match len {
+        0 => "No stats available for empty dictionaries\n".to_owned(),
+        _ => format!(" table size: {room}\n number of elements: {len}\n"),
+    };
+    let text = format!(
+        "[Dictionary HT]\nHash table 0 stats (main hash table):\n{}\
+         [Expires HT]\nHash table 0 stats (main hash table):\n{}",
+        table(db.room(), db.len()),
+        table(db.volatile_len(), db.volatile_len()),
+    );
+    reply.verbatim(b"txt", text.as_bytes());
+    Ok(Outcome::Done)
+}
+
+fn structsize(_: &mut Context<'_>, _: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    let (bits, session, db) = (8 * size_of::<usize>(), size_of::<Session>(), size_of::<Db>());
+    reply.simple(format!("bits:{bits} session:{session} db:{db}").as_bytes());
+    Ok(Outcome::Done)
+}
+
+fn leak(_: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    args.get(2).to_vec().leak();
+    reply.ok();
+    Ok(Outcome::Done)
+}
+
+fn pause_cron(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {
+    ctx.core.cron_paused = leading_number(args.get(2)) as i64 != 0;
+    reply.ok();
+    Ok(Outcome::Done)
 }
 
 fn object(ctx: &mut Context<'_>, args: &Args<'_>, reply: &mut dyn Reply) -> Answer {

@@ -81,6 +81,9 @@ pub const COMMANDS: &[Spec] = &[
                 synopsis: "name",
                 summary: "Would unload a module.",
                 arity: Arity::Exactly(3),
+                handler: Handler::Server(|_, _, _| {
+                    Err(CommandError::fixed("ERR Error unloading module: no such module with that name"))
+                }),
                 ..MODULE
             },
             help::entry(Group::Server, "5.0.0"),
@@ -89,14 +92,19 @@ pub const COMMANDS: &[Spec] = &[
     },
 ];
 
-/// What would change the list of modules: refused.
+/// What would change the list of modules: refused, as Redis refuses a file that is no module.
 const MODULE: Spec = Spec {
     group: Group::Server,
     since: "4.0.0",
-    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::NO_ASYNC_LOADING),
-    handler: Handler::Server(|_, _, _| Err(CommandError::fixed("ERR keylatch loads no modules"))),
+    flags: Flags::ADMIN.or(Flags::NOSCRIPT).or(Flags::NO_ASYNC_LOADING).or(Flags::MODULES),
+    handler: Handler::Server(load_module),
     ..Spec::NONE
 };
+
+fn load_module(_: &mut Context<'_>, args: &Args<'_>, _: &mut dyn Reply) -> Answer {
+    tracing::warn!("Module {} failed to load: keylatch loads no modules", args.get(2).escape_ascii());
+    Err(CommandError::fixed("ERR Error loading the extension. Please check the server logs."))
+}
 
 fn time(ctx: &mut Context<'_>, _: &Args<'_>, reply: &mut dyn Reply) -> Answer {
     let micros = ctx.core.turn.micros();

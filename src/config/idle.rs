@@ -49,12 +49,6 @@ pub(super) const IDLE: &[Param] = &[
     ),
     fixed("io-threads", Kind::Int(1, 128), "1", "No effect: one thread serves all clients."),
     fixed("io-threads-do-reads", Kind::YesNo, "no", "No effect: one thread serves all clients."),
-    fixed(
-        "enable-module-command",
-        Kind::Choice(&["no", "yes", "local"]),
-        "no",
-        "No effect: there are no modules to load.",
-    ),
     idle("acllog-max-len", "", COUNT, "128", "No effect: there is one user, and no log of refusals."),
     idle("shutdown-timeout", "", Kind::Int(0, INT_MAX), "10", REPLICAS),
     idle("activerehashing", "", Kind::YesNo, "yes", "No effect: a table grows bucket by bucket."),

@@ -15,4 +15,4 @@ pub use change::Applied;
 pub use file::{ConfigError, Startup};
 pub use params::{Change, Config, Hooks, Param, all, find, is_secret};
 pub use special::{Bind, Directory, NotifyClasses, OutputLimit, OutputLimits, Percentiles, Version};
-pub use value::{Allow, Kind, LogFormat, LogLevel, MemoryPolicy};
+pub use value::{Allow, Kind, LogFormat, LogLevel, MemoryPolicy, memory};

@@ -195,6 +195,8 @@ fields! {
     requirepass: Vec<u8> = "requirepass", Kind::Text, "", Mutable, PASSWORD;
     "Who may use DEBUG."
     enable_debug_command: Allow = "enable-debug-command", ALLOW, "no", Fixed, NONE;
+    "Who may use MODULE LOAD and its like, which find nothing to load."
+    enable_module_command: Allow = "enable-module-command", ALLOW, "no", Fixed, NONE;
     "Who may change the protected parameters."
     enable_protected_configs: Allow = "enable-protected-configs", ALLOW, "no", Fixed, NONE;
     "Ours: who may use KEYLATCH, the test double's command."

@@ -62,6 +62,9 @@ pub fn admit(facts: &Facts, command: &Command) -> Result<Admission, CommandError
     if flags.has(Flags::PROTECTED) && !facts.guarded_allowed {
         return Err(guarded("DEBUG", "enable-debug-command"));
     }
+    if flags.has(Flags::MODULES) && !facts.guarded_allowed {
+        return Err(guarded("MODULE", "enable-module-command"));
+    }
     if flags.has(Flags::TEST) && !facts.guarded_allowed {
         return Err(guarded("KEYLATCH", "enable-test-commands"));
     }

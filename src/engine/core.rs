@@ -150,6 +150,8 @@ pub struct Core {
     pub reaper: VecDeque<Box<Db>>,
     /// DEBUG SET-ACTIVE-EXPIRE.
     pub active_expire: bool,
+    /// DEBUG PAUSE-CRON.
+    pub cron_paused: bool,
     /// Where the active expire cycle goes on.
     pub expire_progress: Progress,
 }
@@ -203,6 +205,7 @@ impl Core {
             shutdown: None,
             reaper: VecDeque::new(),
             active_expire: true,
+            cron_paused: false,
             expire_progress: Progress::default(),
         };
         core.note_special();
@@ -304,6 +307,8 @@ impl Core {
             out_of_memory: (command.spec.flags | queued).has(Flags::DENYOOM) && self.out_of_memory(),
             guarded_allowed: if command.has(Flags::TEST) {
                 self.config.enable_test_commands.allows(session.local)
+            } else if command.has(Flags::MODULES) {
+                self.config.enable_module_command.allows(session.local)
             } else {
                 self.config.enable_debug_command.allows(session.local)
             },

@@ -41,6 +41,7 @@ impl Core {
         self.clock = start.clock;
         self.reseed(start.chance);
         self.active_expire = true;
+        self.cron_paused = false;
         self.unpause();
         self.reset_faults();
         self.slowlog.clear();

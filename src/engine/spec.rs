@@ -86,6 +86,8 @@ flags! {
     RUNS_QUEUE = 29 "";
     /// Ours: CLIENT CACHING stays given for the command after it.
     KEEPS_CACHING = 30 "";
+    /// Ours: needs enable-module-command.
+    MODULES = 31 "";
 }
 
 impl Flags {

@@ -31,6 +31,9 @@ impl Core {
     pub fn tick(&mut self) -> bool {
         self.begin_turn();
         self.pass_deadlines();
+        if self.cron_paused {
+            return false;
+        }
         let mut more = self.expire_slice();
         more |= self.reap();
         self.close_idle();

@@ -127,6 +127,11 @@ impl Db {
         self.len() >= KEYS_MAX
     }
 
+    /// How many keys the index has room for.
+    pub fn room(&self) -> usize {
+        self.index.room()
+    }
+
     /// How many keys carry a deadline.
     #[inline]
     pub fn volatile_len(&self) -> usize {

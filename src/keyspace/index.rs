@@ -98,6 +98,11 @@ impl Index {
         self.len
     }
 
+    /// How many positions fit into its buckets without further ones.
+    pub fn room(&self) -> usize {
+        self.table.len() * WIDTH
+    }
+
     #[inline]
     fn home(&self, hash: u64) -> usize {
         let n = self.table.len();
