@@ -13,6 +13,7 @@ pub mod config;
 pub mod connection;
 pub mod counter;
 pub mod debug;
+pub mod digest;
 pub mod dump;
 pub mod eval;
 pub mod expiry;
