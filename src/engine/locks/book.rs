@@ -4,28 +4,29 @@
 
 use super::findings::{self, Found, Mistake, Sight, Tokens};
 use super::guard::Guard;
-use super::hold::{Deed, Did, End, Hold, Key, Lock, Past, Who};
+use super::hold::{Deed, Did, End, Hold, Lock, Past, Who};
+use super::shelf::{Shelf, Spot};
 use super::view::{self, Finding, What};
+use super::words::{Key, Words};
 use crate::base::clock::UnixMs;
 use crate::base::glob;
 use crate::engine::clients::Clients;
 use crate::engine::session::Session;
-use std::collections::{HashMap, VecDeque};
+use std::collections::VecDeque;
 use std::rc::Rc;
 
 /// Former holds that a lock remembers: enough to know a latecomer, and a token that comes again.
 const PAST_MAX: usize = 8;
 
-/// What `LockEvent` tells, sharing what many have in common.
+/// What `LockEvent` tells, in one piece: writing one down allocates nothing.
 pub(super) struct Event {
     pub(super) at: UnixMs,
     pub(super) what: What,
     pub(super) db: usize,
     pub(super) key: Key,
     pub(super) who: Option<Who>,
-    pub(super) token: Key,
+    pub(super) words: Words,
     pub(super) deadline: Option<UnixMs>,
-    pub(super) command: Rc<str>,
     pub(super) chapter: u32,
 }
 
@@ -33,9 +34,7 @@ pub(super) struct Event {
 pub struct Book {
     pub(super) len: usize,
     pattern: Vec<u8>,
-    pub(super) dbs: Vec<HashMap<Key, Lock, ahash::RandomState>>,
-    /// The keys in the order in which they were learnt, for forgetting.
-    order: VecDeque<(usize, Key)>,
+    pub(super) locks: Shelf,
     pub(super) events: VecDeque<Event>,
     pub(super) findings: Vec<Finding>,
     /// Findings that there was no room for.
@@ -59,8 +58,7 @@ impl Book {
         Book {
             len,
             pattern,
-            dbs: Vec::new(),
-            order: VecDeque::new(),
+            locks: Shelf::default(),
             events: VecDeque::new(),
             findings: Vec::new(),
             lost_findings: 0,
@@ -80,7 +78,9 @@ impl Book {
         while self.events.len() > len {
             self.events.pop_front();
         }
-        self.make_room_for_keys();
+        for lock in self.locks.shrink(len) {
+            Self::count_out(&mut self.undated, &lock);
+        }
     }
 
     /// Whether lock-pattern names `key`.
@@ -93,10 +93,21 @@ impl Book {
         !self.pattern.is_empty()
     }
 
-    /// The lock `key`, if it is known.
+    /// Where `key` is, if it is known.
     #[inline]
+    pub fn seek(&self, db: usize, key: &[u8]) -> Spot {
+        self.locks.seek(db, key)
+    }
+
+    /// The lock `key`, if it is known, sought before.
+    #[inline]
+    pub fn at(&self, spot: Spot, db: usize, key: &[u8]) -> Option<&Lock> {
+        self.locks.at(spot, db, key)
+    }
+
+    /// The lock `key`, if it is known.
     pub fn find(&self, db: usize, key: &[u8]) -> Option<&Lock> {
-        self.dbs.get(db)?.get(key)
+        self.at(self.seek(db, key), db, key)
     }
 
     /// Whether `key` may become a lock: with a pattern only what it names does.
@@ -104,57 +115,17 @@ impl Book {
         self.pattern.is_empty() || self.names(key)
     }
 
-    fn learn(&mut self, db: usize, key: &[u8]) -> Key {
-        if let Some(lock) = self.find(db, key) {
-            return lock.key.clone();
-        }
-        let name: Key = key.into();
-        let named = self.names(key);
-        if self.dbs.len() <= db {
-            self.dbs.resize_with(db + 1, || HashMap::with_hasher(ahash::RandomState::with_seeds(1, 2, 3, 4)));
-        }
-        let lock = Lock {
-            db,
-            key: name.clone(),
-            hold: None,
-            past: VecDeque::new(),
-            waiters: Vec::new(),
-            unit: 0,
-            named,
-        };
-        self.dbs[db].insert(name.clone(), lock);
-        self.order.push_back((db, name.clone()));
-        self.make_room_for_keys();
-        name
-    }
-
-    /// Forgets the oldest keys past the bound; those that are held have a second chance.
-    fn make_room_for_keys(&mut self) {
-        let mut spared = 0;
-        while self.order.len() > self.len {
-            let Some((db, key)) = self.order.pop_front() else { return };
-            let held = self.find(db, &key).is_some_and(|lock| lock.hold.is_some());
-            if held && spared < 2 {
-                spared += 1;
-                self.order.push_back((db, key));
-            } else {
-                self.drop_lock(db, &key);
-            }
-        }
-    }
-
-    fn drop_lock(&mut self, db: usize, key: &[u8]) {
-        let lock = self.dbs.get_mut(db).and_then(|locks| locks.remove(key));
-        if let Some(Lock { hold: Some(Hold { deadline: None, .. }), .. }) = lock {
-            self.undated -= 1;
-        }
+    /// A lock that is known no more is not looked at either.
+    fn count_out(undated: &mut usize, lock: &Lock) {
+        *undated -= usize::from(lock.hold.as_ref().is_some_and(|hold| hold.deadline.is_none()));
     }
 
     /// `key` turned out to be something else, a counter or a list of bytes.
     pub fn forget(&mut self, db: usize, key: &[u8]) {
         if self.find(db, key).is_some_and(|lock| !lock.named) {
-            self.drop_lock(db, key);
-            self.order.retain(|(of, name)| *of != db || **name != *key);
+            if let Some(lock) = self.locks.remove(db, key) {
+                Self::count_out(&mut self.undated, &lock);
+            }
             self.events.retain(|event| event.db != db || *event.key != *key || event.chapter != self.chapter);
         }
     }
@@ -220,27 +191,26 @@ impl Book {
     /// deadline. What passed its deadline, or was changed by no command, is noted.
     pub fn reconcile(
         &mut self,
+        spot: Spot,
         db: usize,
         key: &[u8],
         now: UnixMs,
         now_held: Option<(&[u8], Option<UnixMs>)>,
     ) {
-        let chapter = self.chapter;
-        let Some(lock) = self.dbs.get_mut(db).and_then(|locks| locks.get_mut(key)) else { return };
+        let Some(lock) = self.locks.at_mut(spot, db, key) else { return };
         let Some(hold) = &mut lock.hold else { return };
-        let event = |what, at, hold: &Hold, token: Key, deadline| Event {
-            at,
-            what,
+        let mut event = Event {
+            at: now,
+            what: What::Overwritten,
             db,
-            key: lock.key.clone(),
-            who: hold.who.clone(),
-            token,
-            deadline,
-            command: "".into(),
-            chapter,
+            key: Key::new(),
+            who: None,
+            words: Words::silent(b""),
+            deadline: None,
+            chapter: self.chapter,
         };
-        let noted = match now_held {
-            Some((value, deadline)) if value == &*hold.token => {
+        match now_held {
+            Some((value, deadline)) if value == hold.words.token() => {
                 if hold.deadline != deadline {
                     self.undated += usize::from(deadline.is_none());
                     self.undated -= usize::from(hold.deadline.is_none());
@@ -249,51 +219,48 @@ impl Book {
                 return;
             }
             Some((value, deadline)) => {
-                let token: Key = value.into();
-                let event =
-                    Event { who: None, ..event(What::Overwritten, now, hold, token.clone(), deadline) };
+                event.words = Words::silent(value);
+                event.deadline = deadline;
                 Self::end_hold(&mut self.undated, lock, now, End::Lost);
                 self.undated += usize::from(deadline.is_none());
-                lock.hold = Some(Hold {
-                    who: None,
-                    token,
-                    since: now,
-                    deadline,
-                    renewals: 0,
-                    refused: 0,
-                    unit: 0,
-                    command: "".into(),
-                    unheard: false,
-                    requests: 0,
-                });
-                event
+                lock.hold = Some(Hold::new(None, event.words.clone(), now, deadline));
             }
             None => {
-                let (what, at, end) = match hold.deadline {
+                let end;
+                (event.what, event.at, end) = match hold.deadline {
                     Some(deadline) => (What::Expired, deadline.min(now), End::Expired),
                     None => (What::Released, now, End::Lost),
                 };
-                let event = event(what, at, hold, hold.token.clone(), None);
-                Self::end_hold(&mut self.undated, lock, at, end);
-                event
+                event.who = hold.who.clone();
+                event.words = Words::silent(hold.words.token());
+                Self::end_hold(&mut self.undated, lock, event.at, end);
             }
-        };
-        self.push(noted);
+        }
+        event.key = Key::from_slice(key);
+        self.push(event);
     }
 
     /// Whose hold it is that has passed its deadline at `now`, in every database, unsorted.
     pub fn held_keys(&self) -> Vec<(usize, Key)> {
-        let all = self.dbs.iter().flat_map(HashMap::values);
-        all.filter(|lock| lock.hold.is_some()).map(|lock| (lock.db, lock.key.clone())).collect()
+        let held = self.locks.iter().filter(|lock| lock.hold.is_some());
+        held.map(|lock| (lock.db, lock.key.clone())).collect()
     }
 
     /// Notes what a command did to one key: first what is wrong with it, then the deed itself.
     pub fn note(&mut self, deed: &Deed<'_>) {
-        let key = self.learn(deed.db, deed.key);
         let (unit, chapter) = (self.unit, self.chapter);
-        let Some(lock) = self.dbs[deed.db].get_mut(&key) else { return };
+        let (db, key) = (deed.db, deed.key);
+        if self.locks.at(deed.spot, db, key).is_none() {
+            let (named, undated) = (self.names(key), &mut self.undated);
+            self.locks.put(deed.spot, db, key, named, self.len, |lock| Self::count_out(undated, lock));
+        }
+        let Some(lock) = self.locks.at_mut(deed.spot, db, key) else { return };
+        let words = match (&lock.hold, deed.did) {
+            (Some(hold), Did::Renewed | Did::Removed) => Words::new(hold.words.token(), key, &deed.call),
+            _ => Words::new(deed.token, key, &deed.call),
+        };
         if deed.did == Did::Refused {
-            findings::remember_refusal(lock, deed);
+            findings::remember_refusal(lock, deed, &words);
         }
         let sight = Sight { lock, deed, unit };
         let mut found: Vec<Found> =
@@ -304,19 +271,14 @@ impl Book {
             found.push(shared);
         }
         lock.unit = unit;
-        let token: Key = match (&lock.hold, deed.did) {
-            (Some(hold), Did::Renewed | Did::Removed) => hold.token.clone(),
-            _ => deed.token.into(),
-        };
         let mut event = Event {
             at: deed.at,
             what: What::Acquired,
-            db: deed.db,
-            key: key.clone(),
+            db,
+            key: Key::from_slice(key),
             who: deed.who.clone(),
-            token: token.clone(),
+            words,
             deadline: deed.deadline,
-            command: deed.command.clone(),
             chapter,
         };
         match deed.did {
@@ -329,24 +291,15 @@ impl Book {
                 lock.waiters.clear();
                 // What is put over another's lock, and has no deadline, was hardly meant as one.
                 let usurped = found.iter().any(|found| found.mistake == Mistake::ForeignRelease);
-                lock.hold = Some(Hold {
-                    who: deed.who.clone().filter(|_| !usurped || deed.deadline.is_some()),
-                    token,
-                    since: deed.at,
-                    deadline: deed.deadline,
-                    renewals: 0,
-                    refused: 0,
-                    unit,
-                    command: deed.command.clone(),
-                    unheard: false,
-                    requests: deed.requests,
-                });
+                let who = deed.who.clone().filter(|_| !usurped || deed.deadline.is_some());
+                let new = Hold::new(who, event.words.clone(), deed.at, deed.deadline);
+                lock.hold = Some(Hold { unit, requests: deed.requests, ..new });
             }
             Did::Refused => {
                 event.what = What::Refused;
                 if let Some(hold) = &mut lock.hold {
                     hold.refused += 1;
-                    hold.unheard |= *hold.token == *deed.token;
+                    hold.unheard |= hold.words.token() == deed.token;
                 }
             }
             Did::Renewed => {
@@ -373,12 +326,12 @@ impl Book {
                 }
             }
             Did::Missed => {
-                self.add_all(deed.at, deed.db, &key, deed.who.as_ref(), found);
+                self.add_all(deed.at, db, key, deed.who.as_ref(), found);
                 return;
             }
         }
         self.push(event);
-        self.add_all(deed.at, deed.db, &key, deed.who.as_ref(), found);
+        self.add_all(deed.at, db, key, deed.who.as_ref(), found);
     }
 
     fn add_all(&mut self, at: UnixMs, db: usize, key: &[u8], who: Option<&Who>, found: Vec<Found>) {
@@ -428,7 +381,7 @@ impl Book {
             return;
         }
         let mut found: Vec<(usize, Key, Option<Who>, Found)> = Vec::new();
-        for lock in self.dbs.iter().flat_map(HashMap::values) {
+        for lock in self.locks.iter() {
             let Some(hold) = &lock.hold else { continue };
             let meant = client.is_none_or(|id| hold.who.as_ref().is_some_and(|who| who.id == id));
             // Whom the book never saw taking it may not have meant a lock.
@@ -443,7 +396,7 @@ impl Book {
                     && Some(known.client.id) == hold.who.as_ref().map(|who| who.id)
             });
             if !known {
-                let found_one = findings::no_deadline(hold, client.is_some());
+                let found_one = findings::no_deadline(hold, &lock.key, client.is_some());
                 found.push((lock.db, lock.key.clone(), hold.who.clone(), found_one));
             }
         }
@@ -454,28 +407,27 @@ impl Book {
     }
 
     /// Database `db` was emptied by `who`.
-    pub fn flushed(&mut self, db: usize, now: UnixMs, who: Option<&Who>, command: &Rc<str>) {
+    pub fn flushed(&mut self, db: usize, now: UnixMs, who: Option<&Who>, command: &str) {
         self.note_undated(now, None);
-        let Some(locks) = self.dbs.get_mut(db) else { return };
         let mut gone: Vec<Event> = Vec::new();
-        for lock in locks.values_mut() {
-            let Some(hold) = &lock.hold else { continue };
-            gone.push(Event {
-                at: now,
-                what: What::Released,
-                db,
-                key: lock.key.clone(),
-                who: who.cloned(),
-                token: hold.token.clone(),
-                deadline: None,
-                command: command.clone(),
-                chapter: self.chapter,
-            });
+        for lock in self.locks.iter_mut().filter(|lock| lock.db == db) {
+            if let Some(token) = lock.token() {
+                gone.push(Event {
+                    at: now,
+                    what: What::Released,
+                    db,
+                    key: lock.key.clone(),
+                    who: who.cloned(),
+                    words: Words::one(token, command.as_bytes()),
+                    deadline: None,
+                    chapter: self.chapter,
+                });
+            }
             // Nobody loses anything that a clean-up takes away.
             Self::end_hold(&mut self.undated, lock, now, End::Released);
+            // What comes after has nothing to do with what was before.
+            lock.past.clear();
         }
-        // What comes after has nothing to do with what was before.
-        locks.values_mut().for_each(|lock| lock.past.clear());
         self.tokens = Tokens::default();
         gone.sort_by(|a, b| a.key.cmp(&b.key));
         gone.into_iter().for_each(|event| self.push(event));
@@ -483,30 +435,13 @@ impl Book {
 
     /// Databases `a` and `b` have changed places.
     pub fn swapped(&mut self, a: usize, b: usize) {
-        let needed = a.max(b) + 1;
-        if self.dbs.len() < needed {
-            self.dbs.resize_with(needed, || HashMap::with_hasher(ahash::RandomState::with_seeds(1, 2, 3, 4)));
-        }
-        self.dbs.swap(a, b);
-        for db in [a, b] {
-            self.dbs[db].values_mut().for_each(|lock| lock.db = db);
-        }
-        for (db, _) in &mut self.order {
-            *db = if *db == a {
-                b
-            } else if *db == b {
-                a
-            } else {
-                *db
-            };
-        }
+        self.locks.swap(a, b);
     }
 
     /// KEYLATCH RESET: nothing is known any more; what was seen stays for the report of the end.
     pub fn turn_page(&mut self, now: UnixMs) {
         self.note_undated(now, None);
-        self.dbs.clear();
-        self.order.clear();
+        self.locks = Shelf::default();
         self.undated = 0;
         self.tokens = Tokens::default();
         self.guards.clear();

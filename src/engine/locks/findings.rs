@@ -1,11 +1,12 @@
 //! The mistakes, each as one small detector over one deed and the lock as it was before it. Not
 //! here: when they are asked (`book`), how a deed is made out (`observe`).
 
-use super::hold::{Deed, Did, End, Hold, Lock, Past, Waiter, Who};
+use super::hold::{ATTEMPTS, Deed, Did, End, Hold, Lock, Past, Waiter, Who};
 use super::view;
+use super::words::{Call, Words};
 use crate::base::clock::UnixMs;
 use crate::engine::spec::LockPart;
-use std::collections::VecDeque;
+use smallvec::SmallVec;
 
 /// More are counted, not kept.
 pub const FINDINGS_MAX: usize = 1000;
@@ -108,12 +109,12 @@ pub(super) fn named(who: Option<&Who>) -> String {
 
 impl Sight<'_> {
     fn found(&self, mistake: Mistake, detail: String) -> Option<Found> {
-        let taken = self.lock.hold.as_ref().map(|hold| hold.command.to_string());
+        let taken = self.lock.hold.as_ref().map(|hold| hold.words.command(&self.lock.key));
         self.found_after(mistake, taken, detail)
     }
 
     fn found_after(&self, mistake: Mistake, before: Option<String>, detail: String) -> Option<Found> {
-        let commands = before.into_iter().chain([self.deed.command.to_string()]);
+        let commands = before.into_iter().chain([self.deed.call.text()]);
         Some(Found { mistake, commands: commands.filter(|command| !command.is_empty()).collect(), detail })
     }
 
@@ -154,7 +155,7 @@ impl Sight<'_> {
     }
 
     fn is_called(&self, name: &[u8]) -> bool {
-        self.deed.args.first().is_some_and(|called| called.eq_ignore_ascii_case(name))
+        self.deed.call.args.get(0).eq_ignore_ascii_case(name)
     }
 
     /// What became of `past` before the deed.
@@ -174,15 +175,15 @@ impl Sight<'_> {
         let current = self.lock.hold.as_ref();
         let past = || self.lock.past.iter().rev();
         let by_token = past().find(|past| {
-            let token = &past.hold.token;
+            let token = past.hold.words.token();
             past.end != End::Released
-                && current.is_none_or(|hold| hold.token != *token)
-                && deed.args.iter().skip(1).any(|arg| *arg == &**token)
+                && current.is_none_or(|hold| hold.words.token() != token)
+                && deed.call.args.rest(1).contains(&token)
         });
         by_token.or_else(|| {
             let bare = match deed.part {
                 LockPart::Remove | LockPart::Renew => true,
-                LockPart::RemoveIf => deed.args.len() == 2, // DELEX without a condition
+                LockPart::RemoveIf => deed.call.args.len() == 2, // DELEX without a condition
                 _ => false,
             };
             let unseen = !deed.verified && bare;
@@ -231,9 +232,9 @@ fn overrun(sight: &Sight<'_>) -> Option<Found> {
         Did::Removed | Did::Renewed | Did::Overwritten => true,
         Did::Acquired | Did::Refused => false,
     };
-    let past = sight.lost_before().filter(|_| late)?;
+    let past = if late { sight.lost_before() } else { None }?;
     let detail = format!("the lock of {} {}", named(past.hold.who.as_ref()), sight.how_it_was_lost(past));
-    sight.found_after(Mistake::Overrun, Some(past.hold.command.to_string()), detail)
+    sight.found_after(Mistake::Overrun, Some(past.hold.words.command(&sight.lock.key)), detail)
 }
 
 fn missed_renewal(sight: &Sight<'_>) -> Option<Found> {
@@ -242,7 +243,11 @@ fn missed_renewal(sight: &Sight<'_>) -> Option<Found> {
     }
     if let Some(past) = sight.lost_before() {
         let detail = format!("{} was answered 0: its lock {}", sight.actor(), sight.how_it_was_lost(past));
-        return sight.found_after(Mistake::MissedRenewal, Some(past.hold.command.to_string()), detail);
+        return sight.found_after(
+            Mistake::MissedRenewal,
+            Some(past.hold.words.command(&sight.lock.key)),
+            detail,
+        );
     }
     let state = if sight.lock.hold.is_some() { "the lock is another's" } else { "the lock was gone" };
     sight.found(Mistake::MissedRenewal, format!("{} was answered 0: {state}", sight.actor()))
@@ -264,7 +269,7 @@ fn renewal_that_deletes(sight: &Sight<'_>) -> Option<Found> {
 const STEPS_EXACT: usize = 4;
 /// The same where time runs, and sleeping is never quite exact: more of them, within
 /// `TOLERANCE_PERCENT` of the whole or two milliseconds.
-const STEPS_RUNNING: usize = 8;
+const STEPS_RUNNING: usize = ATTEMPTS - 1;
 const TOLERANCE_PERCENT: i64 = 2;
 /// Who waits for less spins, which is another mistake.
 const STEP_MIN_MS: i64 = 5;
@@ -272,7 +277,7 @@ const STEP_MIN_MS: i64 = 5;
 const WAITERS_MAX: usize = 64;
 
 /// Keeps when `deed`'s client was refused, for `lockstep_retry`.
-pub fn remember_refusal(lock: &mut Lock, deed: &Deed<'_>) {
+pub fn remember_refusal(lock: &mut Lock, deed: &Deed<'_>, words: &Words) {
     let Some(who) = &deed.who else { return };
     let at = match lock.waiters.iter().position(|waiter| waiter.who.id == who.id) {
         Some(at) => at,
@@ -280,17 +285,15 @@ pub fn remember_refusal(lock: &mut Lock, deed: &Deed<'_>) {
             if lock.waiters.len() == WAITERS_MAX {
                 lock.waiters.remove(0);
             }
-            let command = deed.command.clone();
-            let waiter = Waiter { who: who.clone(), since: deed.at, at: VecDeque::new(), commands: command };
-            lock.waiters.push(waiter);
+            lock.waiters.push(Waiter { who: who.clone(), at: SmallVec::new(), words: words.clone() });
             lock.waiters.len() - 1
         }
     };
     let attempts = &mut lock.waiters[at].at;
     if attempts.len() > STEPS_RUNNING {
-        attempts.pop_front();
+        attempts.remove(0);
     }
-    attempts.push_back(deed.at);
+    attempts.push(deed.at);
 }
 
 fn lockstep_retry(sight: &Sight<'_>) -> Option<Found> {
@@ -306,16 +309,12 @@ fn lockstep_retry(sight: &Sight<'_>) -> Option<Found> {
         return None;
     }
     let detail = format!("{} tried again every {step} ms, and was refused each time", sight.actor());
-    let again = sight.deed.command.to_string();
-    Some(Found {
-        mistake: Mistake::LockstepRetry,
-        commands: vec![waiter.commands.to_string(), again],
-        detail,
-    })
+    let commands = vec![waiter.words.command(&sight.lock.key), sight.deed.call.text()];
+    Some(Found { mistake: Mistake::LockstepRetry, commands, detail })
 }
 
 /// The interval between attempts, if it is always the same.
-fn pace(at: &VecDeque<UnixMs>, time_runs: bool) -> Option<i64> {
+fn pace(at: &[UnixMs], time_runs: bool) -> Option<i64> {
     let steps = if time_runs { STEPS_RUNNING } else { STEPS_EXACT };
     let first = at.len().checked_sub(steps + 1)?;
     let gaps = || (first..at.len() - 1).map(|i| at[i + 1].since(at[i]));
@@ -326,19 +325,19 @@ fn pace(at: &VecDeque<UnixMs>, time_runs: bool) -> Option<i64> {
 }
 
 /// A lock without a deadline whose client hung up, or whose test is over.
-pub fn no_deadline(hold: &Hold, hung_up: bool) -> Found {
+pub fn no_deadline(hold: &Hold, key: &[u8], hung_up: bool) -> Found {
     let when = if hung_up { "hung up" } else { "was done" };
     let detail = format!(
         "{} {when} and left it held, without a deadline: nothing will ever free it",
         named(hold.who.as_ref())
     );
-    Found { mistake: Mistake::NoDeadline, commands: vec![hold.command.to_string()], detail }
+    Found { mistake: Mistake::NoDeadline, commands: vec![hold.words.command(key)], detail }
 }
 
 /// KEYS, by `who`.
-pub fn keys_walk(who: &Who, command: &str) -> Found {
+pub fn keys_walk(who: &Who, call: &Call<'_>) -> Found {
     let detail = format!("{} listed keys by KEYS", named(Some(who)));
-    Found { mistake: Mistake::KeysWalk, commands: vec![command.to_owned()], detail }
+    Found { mistake: Mistake::KeysWalk, commands: vec![call.text()], detail }
 }
 
 /// A token of so many bytes may have been drawn at random; a shorter one is somebody's name.
@@ -372,7 +371,9 @@ impl Tokens {
         let (hash, key) = (state.hash_one(sight.deed.token), state.hash_one((sight.deed.db, sight.deed.key)));
         let new = Taken { hash, key, unit: sight.unit, who: who.clone() };
         let before = self.places[hash as usize % TOKENS].replace(new);
-        if let Some(past) = sight.lock.past.iter().rev().find(|past| *past.hold.token == *sight.deed.token) {
+        if let Some(past) =
+            sight.lock.past.iter().rev().find(|past| past.hold.words.token() == sight.deed.token)
+        {
             // An acquisition whose reply was lost is tried again with its token, and that may last
             // until it has expired by itself. One that was not won on the other nodes of a Redlock is
             // given up here, and tried again with its token, which is a random one then.
@@ -390,7 +391,7 @@ impl Tokens {
                 named(past.hold.who.as_ref()),
                 sight.deed.at.since(past.hold.since)
             );
-            let before = past.hold.command.to_string();
+            let before = past.hold.words.command(&sight.lock.key);
             return sight.found_after(Mistake::SharedToken, Some(before), detail);
         }
         let before = before.filter(|old| old.hash == hash && old.unit != sight.unit && old.key != key)?;
@@ -412,7 +413,7 @@ mod tests {
 
     #[test]
     fn a_pace_is_the_same_interval_again_and_again() {
-        let at = |times: &[i64]| times.iter().map(|&ms| UnixMs(ms)).collect::<VecDeque<_>>();
+        let at = |times: &[i64]| times.iter().map(|&ms| UnixMs(ms)).collect::<Vec<_>>();
         assert_eq!(pace(&at(&[0, 100, 200, 300, 400]), false), Some(100));
         assert_eq!(pace(&at(&[0, 100, 200, 300]), false), None);
         assert_eq!(pace(&at(&[0, 100, 200, 300, 401]), false), None);

@@ -5,6 +5,7 @@ use super::book::Book;
 use super::findings::{Found, Mistake, named};
 use super::hold::{End, Hold, Lock, Past, Who};
 use super::view;
+use super::words::Call;
 use crate::base::clock::UnixMs;
 use crate::base::glob;
 
@@ -50,7 +51,7 @@ pub fn expired_owner_write<'a>(
     who: &Who,
     at: UnixMs,
     locks: impl Iterator<Item = &'a Lock>,
-    command: &str,
+    call: &Call<'_>,
 ) -> Option<Found> {
     let owns = |hold: &Hold| hold.who.as_ref().is_some_and(|holder| holder.is(who));
     let mut lost: Option<(&Lock, &Past)> = None;
@@ -71,7 +72,7 @@ pub fn expired_owner_write<'a>(
         view::shown(&lock.key),
         if past.end == End::Expired { "expired" } else { "been lost" },
     );
-    let commands = vec![past.hold.command.to_string(), command.to_owned()];
+    let commands = vec![past.hold.words.command(&lock.key), call.text()];
     Some(Found { mistake: Mistake::ExpiredOwnerWrite, commands, detail })
 }
 
@@ -94,7 +95,7 @@ impl Book {
         db: usize,
         data: &[u8],
         who: &Who,
-        command: &str,
+        call: &Call<'_>,
         compared: impl Fn(&[u8]) -> bool,
     ) {
         let guards: Vec<&Guard> = self.guards.iter().filter(|guard| guard.covers(data)).collect();
@@ -102,12 +103,13 @@ impl Book {
             return;
         }
         // Locks are looked at as they are now, not as they were when somebody looked last.
-        let Some(locks) = self.dbs.get(db) else { return };
-        let meant = || locks.values().filter(|lock| guards.iter().any(|guard| guard.is_for(&lock.key, data)));
+        let is_meant =
+            |lock: &Lock| lock.db == db && guards.iter().any(|guard| guard.is_for(&lock.key, data));
+        let meant = || self.locks.iter().filter(|lock| is_meant(lock));
         if meant().any(|lock| compared(&lock.key)) {
             return;
         }
-        if let Some(found) = expired_owner_write(who, now, meant(), command) {
+        if let Some(found) = expired_owner_write(who, now, meant(), call) {
             self.add(now, db, data, Some(who), found);
         }
     }

@@ -12,8 +12,10 @@ pub mod guard;
 pub mod hold;
 pub mod observe;
 pub mod report;
+pub mod shelf;
 mod tell;
 pub mod view;
+pub mod words;
 
 use super::core::Core;
 use crate::base::error::CommandError;

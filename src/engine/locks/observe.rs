@@ -7,7 +7,9 @@
 
 use super::book::Book;
 use super::findings;
-use super::hold::{Deed, Did};
+use super::hold::{Deed, Did, Lock};
+use super::shelf::Spot;
+use super::words::Call;
 use crate::base::clock::UnixMs;
 use crate::engine::core::{Core, Origin};
 use crate::engine::keys;
@@ -17,12 +19,13 @@ use crate::engine::watch::Watched;
 use crate::keyspace::Keyspace;
 use crate::resp::Args;
 use smallvec::SmallVec;
-use std::rc::Rc;
 
 /// A key as it was before the command that runs.
 struct Before {
     /// Which argument it is.
     at: usize,
+    /// Where the book has it.
+    spot: Spot,
     existed: bool,
     deadline: Option<UnixMs>,
     /// It held what the book says, so that a change can be told.
@@ -44,6 +47,8 @@ struct Looked {
 #[derive(Default)]
 pub struct Watcher {
     before: SmallVec<[Before; 2]>,
+    /// What the command asks for.
+    options: Conditions,
     /// Changes to the data before the command.
     dirty: u64,
     looked: Vec<Looked>,
@@ -53,23 +58,21 @@ pub struct Watcher {
 
 /// Reads under a watch that are remembered, over all clients.
 const READS_MAX: usize = 10_000;
-/// The longest command that is kept, and the longest argument in it, bytes.
-const COMMAND_MAX: usize = 400;
-const ARG_MAX: usize = 120;
 
 /// What the options of a command that stores, removes or renews ask for.
-#[derive(Default)]
-struct Conditions<'a> {
+#[derive(Clone, Copy, Default)]
+struct Conditions {
     /// NX.
     new: bool,
     /// IFEQ or IFDEQ.
     equal: bool,
     /// Any other condition that can keep it from acting.
     other: bool,
-    compare: Option<&'a [u8]>,
+    /// The argument that the value is compared with.
+    compare: Option<usize>,
 }
 
-fn conditions<'a>(command: &Command, args: &Args<'a>) -> Conditions<'a> {
+fn conditions(command: &Command, args: &Args<'_>) -> Conditions {
     let mut found = Conditions::default();
     let find = command.spec.keys.first().map(|keys| keys.find);
     let mut at = match (command.spec.lock, find) {
@@ -79,7 +82,7 @@ fn conditions<'a>(command: &Command, args: &Args<'a>) -> Conditions<'a> {
         }
         (LockPart::RemoveIf, _) if args.len() == 3 => {
             found.equal = true;
-            found.compare = args.try_get(2);
+            found.compare = Some(2);
             return found;
         }
         (LockPart::RemoveIf, _) => 2,
@@ -99,7 +102,7 @@ fn conditions<'a>(command: &Command, args: &Args<'a>) -> Conditions<'a> {
         let is = |word| args.is(at, word);
         if is("ifeq") || is("ifdeq") {
             found.equal = true;
-            found.compare = args.try_get(at + 1);
+            found.compare = Some(at + 1);
             at += 1;
         } else if is("ifne") || is("ifdne") {
             found.other = true;
@@ -147,38 +150,6 @@ fn look<'k>(
     deadline.is_none_or(|deadline| deadline > now).then(|| (db.value(slot), deadline))
 }
 
-/// The command as it could be typed, cut where it is long.
-fn line(command: &Command, args: &Args<'_>, origin: Origin) -> Rc<str> {
-    let mut text = String::with_capacity(96);
-    for (i, arg) in args.all().iter().enumerate() {
-        if text.len() > COMMAND_MAX {
-            text.push_str(" …");
-            break;
-        }
-        if i > 0 {
-            text.push(' ');
-        }
-        let arg = if command.is_secret(args, i) { crate::engine::monitor::REDACTED } else { arg };
-        let shown = &arg[..arg.len().min(ARG_MAX)];
-        let plain = |byte: &u8| byte.is_ascii_graphic() && !matches!(byte, b'"' | b'\\');
-        match std::str::from_utf8(shown) {
-            Ok(word) if !word.is_empty() && shown.iter().all(plain) => text.push_str(word),
-            _ => {
-                text.push('"');
-                text.push_str(&shown.escape_ascii().to_string().replace("\\'", "'"));
-                text.push('"');
-            }
-        }
-        if shown.len() < arg.len() {
-            text.push('…');
-        }
-    }
-    if origin == Origin::Script {
-        text.push_str("  (in a script)");
-    }
-    text.into()
-}
-
 impl Core {
     /// Before a command runs.
     #[inline(never)]
@@ -213,14 +184,16 @@ impl Core {
         if origin == Origin::Client && !book.has_pattern() {
             // The most frequent case: one key that is no lock, and no option that could make it one.
             let plain = !stores || (part == LockPart::Store && args.len() <= 3);
-            if plain && single_key(command).is_some_and(|at| book.find(db, args.get(at)).is_none()) {
+            if plain && single_key(command).is_some_and(|at| !book.seek(db, args.get(at)).is_known()) {
                 return;
             }
         }
-        let takes = stores && conditions(command, args).new;
+        watcher.options = conditions(command, args);
+        let takes = stores && watcher.options.new;
         for at in key_places(command, args) {
             let key = args.get(at);
-            let known = book.find(db, key).is_some();
+            let spot = book.seek(db, key);
+            let known = spot.is_known();
             if !known {
                 let scripted = stores && origin != Origin::Client && watcher.saw_it_missing(db, key);
                 let named = stores && book.has_pattern() && book.names(key);
@@ -230,13 +203,14 @@ impl Core {
             }
             let is = look(&self.keyspace, db, key, now);
             if known {
-                book.reconcile(db, key, now, is);
+                book.reconcile(spot, db, key, now, is);
             }
             watcher.before.push(Before {
                 at,
+                spot,
                 existed: is.is_some(),
                 deadline: is.and_then(|(_, deadline)| deadline),
-                held: known && book.find(db, key).is_some_and(|lock| lock.hold.is_some()),
+                held: known && book.at(spot, db, key).is_some_and(|lock| lock.hold.is_some()),
             });
         }
     }
@@ -264,6 +238,7 @@ impl Core {
         }
         let now = self.now();
         let db = self.clients.get(client).db;
+        let call = Call { command, args: *args, origin };
         let Some(book) = self.book.as_deref_mut() else { return };
         let watcher = &mut self.lock_watcher;
         let requests = book.requests(&self.clients, client);
@@ -295,7 +270,7 @@ impl Core {
             }
             if command.spec.lock == LockPart::Walk {
                 let who = book.who(&self.clients, client);
-                let found = findings::keys_walk(&who, &line(command, args, origin));
+                let found = findings::keys_walk(&who, &call);
                 book.add(now, db, args.get(1), Some(&who), found);
             }
             return;
@@ -305,33 +280,44 @@ impl Core {
         let acted = dirty != watcher.dirty;
         if !watcher.before.is_empty() {
             let before = std::mem::take(&mut watcher.before);
-            let options = conditions(command, args);
-            let text = line(command, args, origin);
+            let options = watcher.options;
             let who = book.who(&self.clients, client);
             for was in &before {
                 let key = args.get(was.at);
-                let is = look(&self.keyspace, db, key, now);
                 let compared = origin != Origin::Client && watcher.compared(db, key);
-                let step = Step { command, options: &options, was, is, acted, compared, origin };
-                let Some(did) = step.did(book, db, key) else { continue };
-                let token = match (is, did) {
-                    (_, Did::Refused) => args.try_get(was.at + 1).unwrap_or_default(),
-                    (Some((value, _)), _) => value,
-                    (None, _) => b"",
+                let (did, token, deadline) = if was.existed && !acted && options.new {
+                    // Refused: the key is as it was, and need not be looked at again.
+                    let offered = args.try_get(was.at + 1).unwrap_or_default();
+                    (Did::Refused, offered, was.deadline)
+                } else {
+                    let is = look(&self.keyspace, db, key, now);
+                    let lock = book.at(was.spot, db, key);
+                    let step = Step { call: &call, options: &options, was, is, lock, acted, compared };
+                    match step.did(book, key) {
+                        Made::Lock(did) => {
+                            let (value, deadline) = is.unwrap_or_default();
+                            (did, value, deadline)
+                        }
+                        Made::Counter => {
+                            book.forget(db, key);
+                            continue;
+                        }
+                        Made::Nothing => continue,
+                    }
                 };
                 book.note(&Deed {
                     at: now,
                     db,
                     key,
+                    spot: was.spot,
                     who: Some(who.clone()),
                     did,
                     token,
-                    deadline: is.and_then(|(_, deadline)| deadline),
+                    deadline,
                     part: command.spec.lock,
                     verified: compared || options.equal,
-                    command: text.clone(),
+                    call,
                     requests,
-                    args: args.all(),
                     time_runs: self.clock.runs(),
                     paced_library,
                 });
@@ -341,29 +327,31 @@ impl Core {
         // A script that compared and let it be: its caller may have come too late.
         if !is_keys && origin != Origin::Script && !failed && !watcher.looked.is_empty() {
             let looked = std::mem::take(&mut watcher.looked);
-            let text = line(command, args, origin);
             let who = book.who(&self.clients, client);
             for seen in &looked {
-                let untouched = book.find(seen.db, &seen.key).is_some_and(|lock| lock.unit != book.unit);
+                let spot = book.seek(seen.db, &seen.key);
+                let lock = book.at(spot, seen.db, &seen.key);
+                let untouched = lock.is_some_and(|lock| lock.unit != book.unit);
                 // It looked if the lock was free, and it was not.
                 let refused = seen.presence && seen.existed;
                 if !untouched || !(seen.value || refused) {
                     continue;
                 }
-                book.reconcile(seen.db, &seen.key, now, look(&self.keyspace, seen.db, &seen.key, now));
+                let is = look(&self.keyspace, seen.db, &seen.key, now);
+                book.reconcile(spot, seen.db, &seen.key, now, is);
                 book.note(&Deed {
                     at: now,
                     db: seen.db,
                     key: &seen.key,
+                    spot,
                     who: Some(who.clone()),
                     did: if refused { Did::Refused } else { Did::Missed },
                     token: b"",
                     deadline: None,
                     part: LockPart::None,
                     verified: true,
-                    command: text.clone(),
+                    call,
                     requests,
-                    args: args.all(),
                     time_runs: self.clock.runs(),
                     paced_library,
                 });
@@ -393,9 +381,10 @@ impl Core {
         let db = self.clients.get(client).db;
         let Some(book) = self.book.as_deref_mut() else { return };
         let who = book.who(&self.clients, client);
+        let call = Call { command, args: *args, origin };
         for at in places {
             let compared = |lock: &[u8]| self.lock_watcher.compared(db, lock);
-            book.check_guards(now, db, args.get(at), &who, &line(command, args, origin), compared);
+            book.check_guards(now, db, args.get(at), &who, &call, compared);
         }
     }
 
@@ -410,7 +399,7 @@ impl Core {
             (lock.and_then(|hold| hold.deadline), *db, key.clone())
         });
         for (db, key) in held {
-            book.reconcile(db, &key, now, look(&self.keyspace, db, &key, now));
+            book.reconcile(book.seek(db, &key), db, &key, now, look(&self.keyspace, db, &key, now));
         }
     }
 
@@ -421,7 +410,7 @@ impl Core {
             let who = self.clients.running().map(|client| book.who(&self.clients, client));
             let name = self.clients.running().and_then(|client| self.clients.get(client).last_command);
             let command = name.map_or(String::new(), |id| self.table.get(id).full_name.to_ascii_uppercase());
-            book.flushed(db, now, who.as_ref(), &command.into());
+            book.flushed(db, now, who.as_ref(), &command);
         }
     }
 
@@ -473,21 +462,36 @@ impl Watcher {
 
 /// One key before and after.
 struct Step<'a> {
-    command: &'a Command,
-    options: &'a Conditions<'a>,
+    call: &'a Call<'a>,
+    options: &'a Conditions,
     was: &'a Before,
     is: Option<(&'a [u8], Option<UnixMs>)>,
+    /// What the book has of it.
+    lock: Option<&'a Lock>,
     acted: bool,
     compared: bool,
-    origin: Origin,
+}
+
+/// What became of a key.
+enum Made {
+    Lock(Did),
+    /// It is none: it counts.
+    Counter,
+    Nothing,
+}
+
+impl From<Option<Did>> for Made {
+    fn from(did: Option<Did>) -> Made {
+        did.map_or(Made::Nothing, Made::Lock)
+    }
 }
 
 impl Step<'_> {
-    /// What was done to the key as a lock; `None`: nothing.
-    fn did(&self, book: &mut Book, db: usize, key: &[u8]) -> Option<Did> {
-        let part = self.command.spec.lock;
+    /// What was done to `key` as a lock.
+    fn did(&self, book: &Book, key: &[u8]) -> Made {
+        let part = self.call.command.spec.lock;
         let stores = matches!(part, LockPart::Store | LockPart::StoreNew);
-        match (self.was.existed, self.is) {
+        let did = match (self.was.existed, self.is) {
             (false, None) => {
                 let meant = match part {
                     LockPart::Remove | LockPart::RemoveIf | LockPart::Renew => true,
@@ -495,49 +499,40 @@ impl Step<'_> {
                     LockPart::Store => self.options.equal || self.options.other,
                     _ => false,
                 };
-                (meant && book.find(db, key).is_some()).then_some(Did::Missed)
+                (meant && self.lock.is_some()).then_some(Did::Missed)
             }
             (false, Some((_, deadline))) => {
                 // A script that found it missing must give it a deadline to make a lock of it.
-                let known = book.find(db, key).is_some() || book.names(key);
-                let meant =
-                    self.options.new || known || (self.origin != Origin::Client && deadline.is_some());
+                let scripted = self.call.origin != Origin::Client && deadline.is_some();
+                let meant = self.options.new || scripted || self.lock.is_some() || book.names(key);
                 (stores && meant).then_some(Did::Acquired)
             }
             (true, None) => self.was.held.then_some(Did::Removed),
             (true, Some((value, deadline))) => {
                 if !self.acted {
-                    return self.unchanged(book, db, key, value);
+                    return self.unchanged(value).into();
                 }
-                let same = book
-                    .find(db, key)
-                    .and_then(|lock| lock.hold.as_ref())
-                    .is_some_and(|hold| *hold.token == *value);
+                let same = self.lock.and_then(Lock::token) == Some(value);
                 if same && (deadline != self.was.deadline || matches!(part, LockPart::Renew) || stores) {
-                    return Some(Did::Renewed);
+                    return Made::Lock(Did::Renewed);
                 }
                 if same {
-                    return None;
+                    return Made::Nothing;
                 }
                 if part == LockPart::Count {
-                    if self.was.held {
-                        book.forget(db, key);
-                    }
-                    return None;
+                    return if self.was.held { Made::Counter } else { Made::Nothing };
                 }
                 // By a value of its own, another key's (RENAME, COPY), or in part (APPEND, SETBIT).
                 (stores || self.was.held).then_some(Did::Overwritten)
             }
-        }
+        };
+        did.into()
     }
 
-    /// The key is as it was: the command was refused, or meant another's lock.
-    fn unchanged(&self, book: &Book, db: usize, key: &[u8], value: &[u8]) -> Option<Did> {
-        if self.options.new {
-            return Some(Did::Refused);
-        }
-        let other = self.options.compare.is_some_and(|wanted| wanted != value);
-        let known = book.find(db, key).is_some();
-        (self.options.equal && other && known && !self.compared).then_some(Did::Missed)
+    /// The key is as it was: the command meant another's lock.
+    fn unchanged(&self, value: &[u8]) -> Option<Did> {
+        let wanted = self.options.compare.and_then(|at| self.call.args.try_get(at));
+        let other = wanted.is_some_and(|wanted| wanted != value);
+        (self.options.equal && other && self.lock.is_some() && !self.compared).then_some(Did::Missed)
     }
 }

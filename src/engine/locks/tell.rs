@@ -4,22 +4,20 @@
 use super::book::{Book, Event};
 use super::view::{Finding, HeldLock, LockEvent};
 use crate::base::glob;
-use std::collections::HashMap;
 
 impl Book {
     /// The locks that are held, whose keys match `pattern`, by key.
     pub fn held(&self, pattern: &[u8]) -> Vec<HeldLock> {
         let mut held: Vec<HeldLock> = self
-            .dbs
+            .locks
             .iter()
-            .flat_map(HashMap::values)
             .filter(|lock| glob::matches(pattern, &lock.key, false) || pattern == b"*")
             .filter_map(|lock| {
                 let hold = lock.hold.as_ref()?;
                 Some(HeldLock {
                     db: lock.db,
                     key: lock.key.to_vec(),
-                    token: hold.token.to_vec(),
+                    token: hold.words.token().to_vec(),
                     holder: hold.who.as_deref().cloned().unwrap_or_default(),
                     since: hold.since.0,
                     deadline: hold.deadline.map(|at| at.0),
@@ -44,9 +42,9 @@ impl Book {
             db: event.db,
             key: event.key.to_vec(),
             client: event.who.as_deref().cloned().unwrap_or_default(),
-            token: event.token.to_vec(),
+            token: event.words.token().to_vec(),
             deadline: event.deadline.map(|at| at.0),
-            command: event.command.to_string(),
+            command: event.words.command(&event.key),
             chapter: event.chapter,
         };
         self.events.iter().filter(meant).map(told).collect()
