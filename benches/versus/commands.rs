@@ -12,17 +12,21 @@ const RELEASE: &str =
 const TOKEN: &str = "0f8fad5b-d9cb-469f-a165-70867728950e";
 const KEY: &str = "lock:ord:__rand_int__";
 const KEYS: usize = 100_000;
+/// By a server that keeps the history of its locks: each attempt is written down.
+const KEPT: &str = "SET NX PX, history kept";
 
 /// Depth of pipeline, connections, requests in a round.
 const SHAPES: [(usize, usize, usize); 3] = [(1, 50, 150_000), (16, 10, 600_000), (100, 4, 1_500_000)];
 
 pub fn run(options: &Options) {
     let (ours, theirs, echo) = (Server::start(&[]), Server::redis(&[]), Echo::start());
+    let book = Server::start(&["--lock-history-len", "10000"]);
     let sha = |server: &Server| server.client().value(&["SCRIPT", "LOAD", RELEASE]).text();
     let digest = sha(&theirs);
     assert_eq!(digest, sha(&ours), "both name a script alike");
-    let rows: [(&str, Vec<&str>); 6] = [
+    let rows: [(&str, Vec<&str>); 7] = [
         ("SET NX PX", vec!["SET", KEY, TOKEN, "NX", "PX", "30000"]),
+        (KEPT, vec!["SET", KEY, TOKEN, "NX", "PX", "30000"]),
         ("GET", vec!["GET", KEY]),
         ("PTTL", vec!["PTTL", KEY]),
         ("release by EVAL", vec!["EVAL", RELEASE, "1", KEY, TOKEN]),
@@ -52,13 +56,14 @@ pub fn run(options: &Options) {
                     prepare(server, name);
                     one(server.port, server.pid())
                 };
+                let ours = if *name == KEPT { &book } else { &ours };
                 // Who goes first changes from round to round.
                 let (a, b) = if round % 2 == 0 {
-                    let a = server(&ours);
+                    let a = server(ours);
                     (a, server(&theirs))
                 } else {
                     let b = server(&theirs);
-                    (server(&ours), b)
+                    (server(ours), b)
                 };
                 (a, b, one(echo.port, echo.pid()))
             });

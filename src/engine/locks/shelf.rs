@@ -32,7 +32,7 @@ struct Mark {
 /// The locks.
 pub struct Shelf {
     locks: Vec<Lock>,
-    /// Linear probing over a power of two, half of it empty at least.
+    /// Linear probing over a power of two, a third of it empty at least: small, so that it stays near.
     index: Vec<Mark>,
     /// Whose turn it is to make room.
     hand: usize,
@@ -215,7 +215,7 @@ impl Shelf {
     }
 
     fn mark(&mut self, hash: u32, place: usize) {
-        if self.locks.len() * 2 > self.index.len() {
+        if self.locks.len() * 3 > self.index.len() * 2 {
             self.mark_all(); // this one with them
             return;
         }
@@ -231,7 +231,7 @@ impl Shelf {
     /// Makes the index anew.
     fn mark_all(&mut self) {
         self.index.clear();
-        self.index.resize((self.locks.len() * 4).next_power_of_two().max(16), Mark::default());
+        self.index.resize((self.locks.len() * 3 / 2 + 1).next_power_of_two().max(16), Mark::default());
         for place in 0..self.locks.len() {
             let lock = &self.locks[place];
             self.mark(self.hash(lock.db, &lock.key), place);
