@@ -71,7 +71,7 @@ fn what_a_plan_cannot_say_is_left_to_lua() {
         "return ...",
         "local a = 1 a.b = 2",
         "return redis.call('get', unpack(KEYS))",
-        "\rreturn 1",
+        "\x0breturn 1",
         "return 'a",
         "return KEYS[1].x",
         "local function f() end",
@@ -86,6 +86,22 @@ fn what_a_plan_cannot_say_is_left_to_lua() {
     let long = format!("return 1 {}", "-- x\n".repeat(1000));
     for script in [deep, wide, long] {
         assert_eq!(read(script.as_bytes()), None);
+    }
+}
+
+#[test]
+fn a_line_ends_where_it_ends_for_lua() {
+    for end in ["\n", "\r", "\r\n", "\n\r", "\n\n", "\r\r", "\r\n\r", "\n\r\r\n"] {
+        for script in [
+            format!("-- a comment{end}return 1"),
+            format!("--{end}redis.call('set', 'a', 'two') --{end}return redis.call('get', 'a')"),
+            format!("local a = 1{end}if a == 1 then -- b{end}return ARGV[1]{end}end{end}"),
+            format!("--{end}{end}redis.call('fail')"), // the error tells its line
+            format!("return 1 --{end}"),
+        ] {
+            assert!(read(script.as_bytes()).is_some(), "{script:?}");
+            same_both_ways(&script);
+        }
     }
 }
 

@@ -120,14 +120,16 @@ impl<'a> Reader<'a> {
         loop {
             let rest = &self.text[self.at..];
             match *rest {
-                [b'\n', ..] => {
+                // CR, LF and the two together, in either order, are each one end of a line.
+                [first @ (b'\n' | b'\r'), ref rest @ ..] => {
+                    let pair = matches!(*rest, [second @ (b'\n' | b'\r'), ..] if second != first);
                     self.line += 1;
-                    self.at += 1;
+                    self.at += 1 + usize::from(pair);
                 }
                 [b' ' | b'\t', ..] => self.at += 1,
                 // `--[` may begin a comment of several lines: its dashes stay, and are no token.
                 [b'-', b'-', b'[', ..] => return,
-                [b'-', b'-', ..] => self.at += memchr::memchr(b'\n', rest).unwrap_or(rest.len()),
+                [b'-', b'-', ..] => self.at += memchr::memchr2(b'\n', b'\r', rest).unwrap_or(rest.len()),
                 _ => return,
             }
         }
