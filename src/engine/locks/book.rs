@@ -349,8 +349,8 @@ impl Book {
             known.mistake == found.mistake
                 && known.chapter == chapter
                 && known.db == db
-                && known.key == key
                 && known.client.id == client.id
+                && known.key == key
         });
         match same {
             Some(known) => {
