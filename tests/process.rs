@@ -370,11 +370,14 @@ fn exec_passes_signals_on() {
         [("TERM", libc::SIGTERM), ("INT", libc::SIGINT), ("HUP", libc::SIGHUP), ("QUIT", libc::SIGQUIT)];
     let own = [("USR1", libc::SIGUSR1), ("USR2", libc::SIGUSR2), ("ALRM", libc::SIGALRM)];
     for (name, signal) in names.into_iter().chain(own) {
-        // Reading from a pipe that stays open, the shell waits without a time.
-        let script = format!("trap 'exit 21' {name}; echo ready; while :; do read -r line; done");
+        // Blocked and waited for: there is no moment at which it could come too early, as there is
+        // between a shell's look for traps and its next wait.
+        let script = format!(
+            "import signal as s; w = {{s.SIG{name}}}; s.pthread_sigmask(s.SIG_BLOCK, w); \
+             print('ready', flush=True); s.sigwait(w); raise SystemExit(21)"
+        );
         let mut child = Command::new(env!("CARGO_BIN_EXE_keylatch"))
-            .args(["exec", "--", "bash", "-c", &script])
-            .stdin(Stdio::piped())
+            .args(["exec", "--", "python3", "-c", &script])
             .stdout(Stdio::piped())
             .spawn()
             .expect("it starts");
